@@ -49,6 +49,11 @@ async def everything(stream: AgentStream, site: Site) -> None:
     await stream.write_packet("EVENT", {"type": "CUSTOM", "data": {"name": "something"}})
 
 
+async def headings(stream: AgentStream, site: Site) -> None:
+    """Write headings whose levels have gaps, as models do."""
+    await stream.write("### third\n\ntext\n\n# first\n\ntext\n\n###### sixth\n\ntext\n")
+
+
 async def two_halves(stream: AgentStream, site: Site) -> None:
     """Write half of the pieces, wait for the gate, and write the rest."""
     for number in range(PIECES):
@@ -99,6 +104,20 @@ def hostile_text(name: str) -> Script:
     return write
 
 
+async def tools(stream: AgentStream, site: Site) -> None:
+    """Write the events of an agent that calls tools; the last call never ends."""
+
+    async def event(kind: str, **data: object) -> None:
+        await stream.write_packet("EVENT", {"type": kind, "data": data})
+
+    await event("TOOL_CALL", turn=1, call_id="a", name="find_orders", arguments={"customer": "C-1"})
+    await event("TOOL_CALL", turn=1, call_id="b", name="track", arguments={})
+    await event("TOOL_RESULT", call_id="a", result='{"id": 7}', is_error=False, seconds=0.21)
+    await event("TOOL_RESULT", call_id="b", result="no answer", is_error=True, seconds=5.0)
+    await event("TOOL_CALL", turn=2, call_id="c", name="track", arguments=None)
+    await event("USAGE", model="m", prompt_tokens=1812, completion_tokens=1)
+
+
 async def task(stream: AgentStream, site: Site) -> None:
     """Write what the inspector writes for a task of A2A."""
     working = {"state": "TASK_STATE_WORKING", "message": {"parts": [{"text": "Looking"}]}}
@@ -116,10 +135,12 @@ async def task(stream: AgentStream, site: Site) -> None:
 SCRIPTS: dict[str, Script] = {
     "everything": everything,
     "halves": two_halves,
+    "headings": headings,
     "fail": fail,
     "many": many,
     "transient": transient,
     "hostile": hostile,
     "line": hostile_text("one line of 5 MB"),
     "task": task,
+    "tools": tools,
 }

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from . import tools
 from .conftest import Serve, Tabs, ask, wait_for
 from .scripts import SCRIPTS
 
 _AXE = """async () => (await axe.run()).violations
-  .filter(({impact}) => ["serious", "critical"].includes(impact))
+  .filter(({id, impact}) => ["serious", "critical"].includes(impact) || id === "heading-order")
   .map(({id, nodes}) =>
     [id, nodes.map(({target, failureSummary}) => `${target} ${failureSummary}`)])"""
 
@@ -21,7 +21,10 @@ _OVERFLOW = """() => [document.documentElement, document.body, document.getEleme
 
 
 def violations(page: Page) -> list[object]:
-    """Return what axe-core finds serious; it is run outside of the page's policy."""
+    """Return what axe-core finds serious, and gaps in the headings.
+
+    It is run outside of the page's policy.
+    """
     page.evaluate(tools.axe().read_text(encoding="utf-8"))
     found: list[object] = page.evaluate(_AXE)
     return found
@@ -39,6 +42,9 @@ def test_axe_finds_nothing_serious(
     wait_for(page, "done")
     ask(page, "fail")
     wait_for(page, "failed")
+    ask(page, "headings")
+    wait_for(page, "done")
+    assert violations(page) == []
     page.locator("#fold").click()
     page.get_by_test_id("timeline").press("End")
     assert violations(page) == []
@@ -55,6 +61,42 @@ def test_nothing_is_wider_than_the_window(serve: Serve, new_tabs: Callable[..., 
     for width in (375, 768, 1600):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate(_OVERFLOW) == [], width
+
+
+def test_on_a_phone_the_answer_has_most_of_the_space(
+    serve: Serve, new_tabs: Callable[..., Tabs]
+) -> None:
+    page = new_tabs(viewport={"width": 375, "height": 720}).open(serve(SCRIPTS).url)
+    ask(page, "everything")
+    wait_for(page, "done")
+    log, inspector = page.locator("#log"), page.locator("#inspector")
+    assert height(log) > 0.65 * 720
+    assert height(page.locator("#ask")) < 110, "the buttons are in one row"
+    page.locator("#fold").click()
+    expect(log).to_be_hidden()
+    assert height(inspector) > 0.65 * 720
+    expect(page.get_by_test_id("cut")).to_be_visible()
+    page.locator("#fold").click()
+    expect(log).to_be_visible()
+
+
+def height(locator: Locator) -> float:
+    box = locator.bounding_box()
+    assert box is not None
+    return box["height"]
+
+
+_COLUMNS = "found => getComputedStyle(found).gridTemplateColumns.split(' ').length"
+
+
+def test_the_stream_uses_its_space(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
+    page = new_tabs().open(serve(SCRIPTS).url)
+    for width, columns in ((1280, 3), (1600, 6)):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.get_by_test_id("figures").evaluate(_COLUMNS) == columns
+        bottom = page.get_by_test_id("export").bounding_box()
+        assert bottom is not None
+        assert bottom["y"] + bottom["height"] > 860, "nothing is left below"
 
 
 def test_the_keyboard_is_enough(serve: Serve, tabs: Tabs) -> None:

@@ -16,7 +16,7 @@ _TAGS = [
 ]
 
 _FOREIGN = """(allowed) => [...document.querySelectorAll("#turns *")]
-  .filter((found) => !allowed.includes(found.localName) && found.localName !== "article"
+  .filter((found) => !allowed.includes(found.localName) && !found.matches("article, h2.question")
     || [...found.attributes].some(({name}) => name.startsWith("on") || name === "style")
     || (found.href && !/^(https?|mailto):/.test(found.href)))
   .map((found) => found.outerHTML.slice(0, 200))"""

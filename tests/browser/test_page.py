@@ -1,6 +1,7 @@
 """The page in Chromium: what it shows of an answer, its timeline, and what can be taken from it."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def test_an_answer_with_everything(serve: Serve, tabs: Tabs) -> None:
     wait_for(page, "done")
     answer = page.get_by_test_id("answer")
     expect(page.get_by_test_id("empty")).to_be_hidden()
-    expect(answer.locator("h3")).to_have_text("A title")
+    expect(answer.locator("h3.md-h1")).to_have_text("A title")
     expect(answer.locator("strong").first).to_have_text("bold")
     expect(answer.locator("td.align-right")).to_have_text("2")
     expect(answer.locator(".wide-pre code")).to_have_text('print("hi")')
@@ -49,6 +50,33 @@ def test_an_answer_with_everything(serve: Serve, tabs: Tabs) -> None:
     expect(figures).to_contain_text("Reconnects")
     last = page.locator("body").get_attribute("data-last-seq")
     expect(page.locator("#figure-packets")).to_have_text(last or "none")
+
+
+def test_documents_that_the_server_has_are_links(serve: Serve, tabs: Tabs) -> None:
+    site = serve(SCRIPTS, _documents={"docs/b.md": "# The document"})
+    page = tabs.open(site.url)
+    ask(page, "everything")
+    wait_for(page, "done")
+    with page.expect_popup() as popup:
+        page.get_by_test_id("sources").get_by_role("link", name="Source B").click()
+    expect(popup.value.locator("body")).to_have_text("# The document")
+
+
+def test_calls_of_tools_and_what_an_answer_took(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "tools")
+    wait_for(page, "done")
+    tools = page.get_by_test_id("tool")
+    states = [tool.get_attribute("data-state") for tool in tools.all()]
+    assert states == ["done", "failed", "running"]
+    expect(tools.first.locator("summary")).to_have_text('find_orders customer: "C-1" done · 0.21 s')
+    expect(tools.nth(1)).to_contain_text("failed · 5 s")
+    expect(tools.nth(2)).to_contain_text("stopped")
+    tools.first.locator("summary").click()
+    expect(tools.first.locator("pre")).to_have_text(
+        ['{\n  "customer": "C-1"\n}', '{\n  "id": 7\n}']
+    )
+    expect(page.get_by_test_id("usage")).to_have_text("m · 1,812 tokens read · 1 token written")
 
 
 def test_media_is_loaded_only_after_a_click(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
@@ -74,7 +102,7 @@ def test_the_timeline_shows_every_packet(serve: Serve, tabs: Tabs) -> None:
     expect(title).to_contain_text("Packet 1, EVENT")
     shown = json.loads(page.get_by_test_id("details-json").inner_text())
     assert (shown["seq"], shown["op"]) == (1, "EVENT")
-    expect(page.locator("#details-rows")).to_contain_text("#1")
+    expect(page.locator("#details-rows")).to_contain_text("Connection")
     timeline.press("End")
     expect(title).to_contain_text("CLOSE")
     timeline.press("+")
@@ -88,7 +116,7 @@ def test_the_timeline_shows_every_packet(serve: Serve, tabs: Tabs) -> None:
     # CLOSE is the last sign in its row. Steps that are smaller than the reach of a click find it
     # before its neighbour, and the next step has to wait until the selection is drawn.
     for left in range(4, int(box["width"]), 4):
-        page.mouse.click(box["x"] + box["width"] - left, box["y"] + 107)
+        page.mouse.click(box["x"] + box["width"] - left, box["y"] + box["height"] - 49)
         page.evaluate("new Promise(drawn => requestAnimationFrame(() => setTimeout(drawn)))")
         if title.is_visible():
             break
@@ -121,7 +149,10 @@ def test_void_text_and_duplicates_are_on_the_timeline_only(serve: Serve, tabs: T
     page = tabs.open(serve(SCRIPTS).url)
     ask(page, "anything")
     wait_for(page, "done")
-    expect(page.get_by_test_id("answer")).to_have_text("kept anew")
+    expect(page.get_by_test_id("answer").locator(".block")).to_have_text("kept anew")
+    expect(page.get_by_test_id("seam")).to_have_text(
+        "The agent started again after 1 word · what followed was written anew"
+    )
     expect(page.locator("#figure-duplicates")).to_have_text("1")
     timeline = page.get_by_test_id("timeline")
     titles = []
@@ -147,7 +178,7 @@ def test_an_answer_that_was_written_anew_is_read_again(
     page = tabs.open(serve(SCRIPTS).url)
     ask(page, "anything")
     wait_for(page, "done")
-    expect(page.get_by_test_id("answer")).to_have_text("one zwei drei vier")
+    expect(page.get_by_test_id("answer").locator(".block")).to_have_text("one zwei drei vier")
     assert server.cursors == [None, f"{STREAM}:3", STREAM]
     assert ["410" in problem for problem in tabs.problems] == [True] * refuses
 
@@ -232,6 +263,7 @@ def test_an_agent_of_a2a(serve: Serve, tabs: Tabs) -> None:
         "adds_key": False,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
+        "documents": False,
         "card": card,
     }
     tabs.context.route("**/page/config.json", lambda route: route.fulfill(json=config))
@@ -264,7 +296,9 @@ def test_a_server_that_is_away(serve: Serve, new_tabs: Callable[..., Tabs]) -> N
 
 
 def words(page: Page) -> list[str]:
-    return page.get_by_test_id("answer").last.inner_text().split()
+    """Return the words of the last answer, without what the page says about its connection."""
+    blocks = page.get_by_test_id("answer").last.locator(".block").all_inner_texts()
+    return " ".join(blocks).split()
 
 
 ALL = [f"piece{number}" for number in range(PIECES)]
@@ -316,13 +350,20 @@ def test_a_cut_is_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     page.get_by_test_id("cut").click()
     expect(page.get_by_test_id("reconnects")).to_have_text("1")
     wait_for(page, "open")
-    page.locator("#seed").fill("7")  # cuts now, and the following connections too
+    half = f"after {PIECES // 2} words"
+    seam = page.get_by_test_id("seam")
+    expect(seam).to_have_text(f"Connection lost {half} · reconnecting…")  # no packet has come yet
+    page.get_by_label("again and again").check()  # cuts now, and the following connections too
     page.get_by_test_id("cut").click()
     expect(page.get_by_test_id("reconnects")).to_have_text("2")
     site.gate.set()
     wait_for(page, "done")
     assert words(page) == ALL
     assert int(page.get_by_test_id("reconnects").inner_text()) > 2
+    expect(seam).to_have_text(re.compile(r"^Connection lost \d+ times, .* resumed, nothing lost$"))
+    story = page.get_by_test_id("story")
+    expect(story).to_contain_text(f"Connection lost after packet {PIECES // 2}")
+    expect(story).to_contain_text(f"Complete: {PIECES + 1} packets, none lost")
     timeline = page.get_by_test_id("timeline")
     timeline.focus()
     for _ in range(PIECES // 2 + 1):
@@ -345,6 +386,9 @@ def test_a_reload_goes_on(serve: Serve, tabs: Tabs) -> None:
     site.gate.set()
     wait_for(page, "done")
     assert words(page) == ALL
+    expect(page.get_by_test_id("seam")).to_have_text(
+        f"Page reloaded after {PIECES // 2} words · continued, nothing lost"
+    )
     expect(page.get_by_test_id("turn")).to_have_count(2)
     expect(page.get_by_test_id("question").first).to_have_text("everything")
     expect(page.get_by_test_id("answer").first).to_contain_text("Some bold text")
@@ -361,7 +405,14 @@ def test_a_second_tab_follows_and_cancels(serve: Serve, tabs: Tabs) -> None:
     wait_for_half(second)
     expect(second.get_by_test_id("question")).to_have_text("halves")
     assert "stream=" not in second.url
-    second.get_by_test_id("cancel").click()
+    button = second.get_by_test_id("send")
+    expect(button).to_have_text("Stop")
+    second.get_by_test_id("question-input").fill("next")
+    second.get_by_test_id("question-input").press("Enter")  # neither stops nor sends
+    expect(second.get_by_test_id("question-input")).to_have_value("next")
+    second.wait_for_timeout(600)  # longer than a double click
+    button.click()
     for tab in (page, second):
         wait_for(tab, "cancelled")
-        expect(tab.get_by_test_id("notice-info")).to_contain_text("Cancelled")
+        expect(tab.get_by_test_id("notice-info")).to_contain_text("Stopped")
+        expect(tab.get_by_test_id("send")).to_have_text("Send")

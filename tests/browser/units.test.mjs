@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 
 const load = (name) => import(pathToFileURL(`${process.env.STATIC}/${name}`).href);
-const { parse, size } = await load("markdown.js");
+const { parse, setLevels, size } = await load("markdown.js");
 const { Blocks } = await load("blocks.js");
 const { clean, readableJson, safeLink } = await load("clean.js");
 const { Trace, describe, ticks } = await load("trace.js");
@@ -105,7 +105,7 @@ function recorded() {
 test("a trace has the figures, the bands and the marks of what happened", () => {
   const trace = recorded();
   assert.deepEqual(trace.figures, {
-    packets: 3, bytes: 190, firstPacket: 20, connections: 2, reconnects: 1, cuts: 1, duplicates: 1,
+    packets: 3, bytes: 190, firstPacket: 20, attempts: 2, connections: 2, reconnects: 1, cuts: 1, duplicates: 1,
     gaps: 1, rewinds: 1, lastSeq: 3,
   });
   assert.equal(trace.rate, 2);
@@ -122,6 +122,59 @@ test("a trace has the figures, the bands and the marks of what happened", () => 
     "Rewind: back to packet 1, at 660 ms, connection 2",
     "Packet 3, CLOSE, 40 bytes, at 1.02 s, connection 2",
   ]);
+});
+
+test("a trace tells what happened in a few lines, and failed attempts are no reconnects", () => {
+  assert.deepEqual(recorded().story.map(({ text }) => text), [
+    "Asked the agent", "The first packet arrived", "The text begins", "2 packets missing after packet 2", "Connection lost after packet 2",
+    "Connected again", "Dropped 1 duplicate", "The agent writes again what followed packet 1", "Complete: 3 packets",
+  ]);
+  const trace = new Trace();
+  const events = [
+    ["connect", 1], ["open", 1, { status: 200 }], ["cut", 1, { reason: "lost" }],
+    ["connect", 2], ["cut", 2, { reason: "refused" }],
+    ["connect", 3], ["open", 3, { status: 503 }], ["cut", 3, { reason: "unavailable" }],
+    ["connect", 4], ["open", 4, { status: 200 }], ["end", 4, { outcome: "close" }],
+  ];
+  events.forEach(([type, connection, more], at) => trace.add({ type, at, connection, ...more }));
+  assert.deepEqual([trace.figures.attempts, trace.figures.connections, trace.figures.reconnects, trace.figures.cuts], [4, 2, 1, 1]);
+  assert.deepEqual(trace.story.slice(1).map(({ text }) => text), [
+    "Connection lost before the first packet", "The server answered with status 503",
+    "Connected again, after 2 failed attempts", "Complete: 0 packets, none lost",
+  ]);
+  assert.equal(describe(trace.marks[1]), "Failed attempt: refused, at 4 ms, connection 2");
+});
+
+test("what is longer than a block may be is divided: lines, code, and letters that no space divides", () => {
+  const fed = (text, size) => {
+    const blocks = new Blocks();
+    const found = [];
+    for (let at = 0; at < text.length; at += size) found.push(...blocks.feed(text.slice(at, at + size)));
+    return [...found, blocks.finish()].filter(Boolean);
+  };
+  for (const text of ["x".repeat(100_000), "word ".repeat(20_000), "line\n".repeat(20_000), "e\u0301".repeat(50_000)]) {
+    for (const size of [1_000, 100_000]) {
+      const found = fed(text, size);
+      assert.ok(found.every((block) => block.length <= 8_100), `${Math.max(...found.map(({ length }) => length))}`);
+      assert.equal(found.join("").replaceAll("\n", ""), text.replaceAll("\n", ""));
+      assert.ok(found.every((block) => !block.startsWith("\u0301")));
+    }
+  }
+  const code = fed(`~~~js\n${"let x = 1;\n".repeat(2_000)}~~~\n\nafter`, 1_000);
+  assert.ok(code.length > 3);
+  assert.equal(code.at(-1), "after");
+  const trees = code.slice(0, -1).map((block) => parse(block));
+  assert.ok(trees.every(([node, ...more]) => node.tag === "pre" && node.language === "js" && !more.length));
+  assert.equal(trees.map(([node]) => `${node.children[0].children[0]}\n`).join(""), "let x = 1;\n".repeat(2_000));
+  const [{ children }] = parse(`before ${"ก".repeat(5_000)} after`);
+  assert.deepEqual(children.map((node) => node.tag ?? node), ["before ", "run", "run", "run", "run", "run", " after"]);
+});
+
+test("the headings of an answer have levels without a gap", () => {
+  const nodes = parse("### a\n\n# b\n\n> ##### c\n\n## d\n\n###### e");
+  const levels = (found) => found.flatMap((node) => (typeof node === "string" ? [] : [node.level ?? levels(node.children)].flat()));
+  assert.equal(setLevels(nodes, 2), 5);
+  assert.deepEqual(levels(nodes), [3, 3, 4, 4, 5]);
 });
 
 test("a trace keeps a limited number of marks", () => {

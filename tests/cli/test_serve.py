@@ -144,7 +144,9 @@ def test_the_page_is_opened_and_may_cut(tmp_path: Path) -> None:
     arguments = ["serve", "--port", "0", "--open", "--chaos"]
     with Process(*arguments, cwd=tmp_path, env={"BROWSER": str(browser)}) as process:
         [url] = re.findall(r"Open (http://\S+/) in a browser\.", process.expect("}'\n"))
-        assert httpx2.get(f"{url}page/config.json").json()["cut"] is True
+        config = httpx2.get(f"{url}page/config.json").json()
+        assert (config["cut"], config["documents"]) == (True, True)
+        assert httpx2.get(f"{url}page/docs/docs/page.md").text.startswith("# The page\n")
         assert noted.read_text() == url  # waits for the browser
 
 

@@ -22,7 +22,7 @@ from ._sections import Section, plain, split_page
 if TYPE_CHECKING:
     from ..server import AgentStream
 
-__all__ = ["guide", "paced"]
+__all__ = ["documents", "guide", "paced"]
 
 # If a section matches less than this share of the question, it is about something else.
 _MIN_COVERAGE = 0.4
@@ -50,6 +50,11 @@ def paced(seconds: float) -> "Callable[[ServiceRequest, AgentStream], Coroutine[
         await _answer(request, stream, seconds)
 
     return guide
+
+
+def documents() -> dict[str, str]:
+    """Return the documents that the guide cites, by path."""
+    return {page.path: page.text for page in load_pages()}
 
 
 async def _answer(request: ServiceRequest, stream: "AgentStream", pause: float) -> None:

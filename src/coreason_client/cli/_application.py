@@ -143,6 +143,7 @@ class ServeConfig:
                 page=self.page,
                 **self._times(),
                 _cuts=self.chaos,
+                _documents=self._documents(),
                 _keys_before=self.keys_before,
             )
         except ArgumentError as error:
@@ -154,6 +155,14 @@ class ServeConfig:
             raise usage_error(error, _OPTION_NAMES | sources) from None
         except (TypeError, ValueError) as error:
             raise Failure(str(error), ExitCode.USAGE) from None
+
+    def _documents(self) -> dict[str, str]:
+        """Return the documents that the guide cites, for the page."""
+        if self.agent is not None or self.llm is not None or not self.page:
+            return {}
+        from ..agents.guide import documents
+
+        return documents()
 
     def _times(self) -> dict[str, Any]:
         times: dict[str, float] = {}

@@ -53,6 +53,7 @@ class A2ABackend:
             "adds_key": self._target.has_token,
             "curl_option": curl_option(card),
             "cut": True,
+            "documents": False,
             "card": card.dump(),
         }
 

@@ -75,6 +75,7 @@ class CAPProxy:
             "adds_key": target.api_key is not None,
             "curl_option": BEARER_OPTION,
             "cut": True,
+            "documents": False,
             "card": None,
         }
 

@@ -188,6 +188,7 @@ class AgentApp:
         a2a: "bool | AgentCard | A2A" = False,
         page: bool = False,
         _cuts: bool = False,
+        _documents: Mapping[str, str] | None = None,
         _keys_before: str | None = None,
     ) -> None:
         arguments = locals()  # before other local variables exist
@@ -252,7 +253,9 @@ class AgentApp:
             name = agent_name(agent) if agent_id is None else agent_id
             table += self._a2a_routes(agent, name, a2a, public_url)
         if page:
-            table += _page_routes(self._options, routes, self.has_keys, cuts=cuts is not None)
+            table += _page_routes(
+                self._options, routes, self.has_keys, _documents, cuts=cuts is not None
+            )
         starlette = Starlette(
             routes=table,
             middleware=_middleware(origins, serves_a2a=bool(a2a)),
@@ -450,7 +453,14 @@ class AgentApp:
             raise
 
 
-def _page_routes(options: Options, routes: Routes, needs_key: bool, *, cuts: bool) -> list[Route]:
+def _page_routes(
+    options: Options,
+    routes: Routes,
+    needs_key: bool,
+    documents: Mapping[str, str] | None,
+    *,
+    cuts: bool,
+) -> list[Route]:
     config: PageConfig = {
         "agent_id": options.agent_id,
         "version": options.version,
@@ -460,13 +470,14 @@ def _page_routes(options: Options, routes: Routes, needs_key: bool, *, cuts: boo
         "adds_key": False,
         "curl_option": BEARER_OPTION,
         "cut": cuts,
+        "documents": bool(documents),
         "card": None,
     }
 
     async def cut(request: Request, wanted: CutRequest) -> None:
         await routes.cut(request, wanted.stream_id, wanted.seed)
 
-    return page_routes(lambda _: config, cut if cuts else None)
+    return page_routes(lambda _: config, cut if cuts else None, documents)
 
 
 def _head_problem(scope: Scope, hosts: AllowedHosts | None, gate: Gate) -> Problem | None:

@@ -74,8 +74,20 @@ def test_the_config_says_whether_a_key_is_needed(serve: Serve, key: str | None) 
         "adds_key": False,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": False,
+        "documents": False,
         "card": None,
     }
+
+
+def test_documents_of_the_agent_are_plain_text_and_no_other_files(serve: Serve) -> None:
+    http = serve(AgentApp(agent, page=True, _documents={"docs/a.md": "# A <b>"})).http
+    assert http.get("/page/config.json").json()["documents"] is True
+    found = http.get("/page/docs/docs/a.md")
+    assert (found.status_code, found.text) == (200, "# A <b>")
+    assert found.headers["content-type"] == "text/plain; charset=utf-8"
+    assert has_headers(found)
+    for path in ("docs/b.md", "a.md", "page.js", "..%2fpage.js", ""):
+        assert http.get(f"/page/docs/{path}").status_code in {400, 404}
 
 
 @pytest.mark.parametrize("path", PATHS)

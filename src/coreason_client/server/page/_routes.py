@@ -4,11 +4,11 @@ All URLs inside the page are relative, so it works below a mount. The files need
 public, and contain nothing about the agent. What the page sends to the agent does.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from ..errors import LogError
@@ -23,6 +23,7 @@ __all__ = ["CONFIG_PATH", "CUT_PATH", "PageConfig", "page_routes"]
 
 CONFIG_PATH: Final = "/page/config.json"
 CUT_PATH: Final = "/page/cut"
+_DOCUMENT_PATH: Final = "/page/docs/{name:path}"
 _BODY_TIMEOUT: Final = 10.0
 
 
@@ -39,7 +40,8 @@ class PageConfig(TypedDict):
     """The facts about the agent that the page needs; `target` is its URL if it is elsewhere.
 
     `needs_key` is True if the page must ask for a key, and `adds_key` if the command adds it.
-    `curl_option` is how curl sends the key.
+    `curl_option` is how curl sends the key. `documents` is True if the page has the documents that
+    the agent cites.
     """
 
     agent_id: str
@@ -50,6 +52,7 @@ class PageConfig(TypedDict):
     adds_key: bool
     curl_option: CurlOption
     cut: bool
+    documents: bool
     card: dict[str, Any] | None
 
 
@@ -59,8 +62,13 @@ Cut: TypeAlias = Callable[[Request, CutRequest], Awaitable[None]]
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def page_routes(config: Config, cut: Cut | None = None) -> list[Route]:
-    """Return the routes of the page; without `cut` connections cannot be cut."""
+def page_routes(
+    config: Config, cut: Cut | None = None, documents: Mapping[str, str] | None = None
+) -> list[Route]:
+    """Return the routes of the page; without `cut` connections cannot be cut.
+
+    `documents` are the texts that the agent cites, by path.
+    """
     files = load_files()
 
     async def index(request: Request) -> Response:
@@ -81,8 +89,20 @@ def page_routes(config: Config, cut: Cut | None = None) -> list[Route]:
     ]
     if cut is not None:
         table.append(Route(CUT_PATH, _page(_cut_handler(cut)), methods=["POST"]))
+    if documents:
+        table.append(Route(_DOCUMENT_PATH, _page(_document_handler(documents)), methods=["GET"]))
     # A path, so that every response below /page has the headers.
     return [*table, Route("/page/{file:path}", _page(file), methods=["GET"])]
+
+
+def _document_handler(documents: Mapping[str, str]) -> Handler:
+    async def handle(request: Request) -> Response:
+        found = documents.get(request.path_params["name"])
+        if found is None:
+            raise Problem(404, "not-found", "There is no such document.")
+        return PlainTextResponse(found)
+
+    return handle
 
 
 def _cut_handler(cut: Cut) -> Handler:

@@ -1,4 +1,5 @@
-// One answer on the page: takes packets, and draws what they say at the next frame.
+// One answer on the page: takes packets, and draws what they say at the next frames, in slices that
+// leave time for everything else.
 //
 // The parts keep the order of their packets, except that a part never splits a paragraph: it stays
 // below the paragraph that is being written. So text only ever grows at its end.
@@ -6,12 +7,15 @@
 import { Blocks } from "./blocks.js";
 import { clean } from "./clean.js";
 import { element, patch } from "./draw.js";
-import { artifact, media, notice, otherEvent, Progress, Sources, streamError, Task, textOf, Thoughts } from "./events.js";
-import { parse, size } from "./markdown.js";
+import { artifact, media, notice, otherEvent, Progress, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
+import { parse, setLevels, size } from "./markdown.js";
+import { nextFrame } from "./pauses.js";
 
 const MAX_TEXT = 300_000; // characters that are drawn
 const MAX_PARTS = 1_000; // blocks and events that are drawn
 const MAX_NODES = 10_000; // elements of all blocks
+const SLICE = 8; // ms of drawing at once
+const PIECE = 2_000; // characters that are drawn without a look at the clock
 
 /** Return the last number that is still valid after a REWIND event, or null. */
 export function rewoundTo(packet) {
@@ -30,7 +34,9 @@ export class Answer {
     this.parts = element("div", "parts");
     this.foot = element("div", "foot");
     this.element.replaceChildren(this.parts, this.foot);
-    this.queue = [];
+    this.queue = []; // packets that are not drawn
+    this.drawn = 0; // how many of the queue are
+    this.unfed = ""; // text of the last one that is not drawn
     this.packets = []; // valid ones
     this.blocks = new Blocks();
     this.live = null; // the element of the block that is being written
@@ -44,6 +50,8 @@ export class Answer {
     this.thoughts = null;
     this.progress = new Map();
     this.tasks = new Map();
+    this.tools = new Map();
+    this.level = 2; // of the last heading of a complete block
     this.artifacts = new Set();
     this.sources = null;
   }
@@ -60,38 +68,86 @@ export class Answer {
     this.reset();
     this.packets = valid;
     this.queue = [...valid];
+    const seam = new Seam("The agent started again");
+    seam.happen(this.words);
+    seam.say("resumed", "what followed was written anew");
+    this.addSeam(seam);
   }
 
-  /** Draw what was added; return false if there was nothing. */
+  /** Add a seam below what was added before it. */
+  addSeam(seam) {
+    this.queue.push({ op: "SEAM", p: seam });
+  }
+
+  /** Whether nothing but text was added after a seam. */
+  endsWith(seam) {
+    return this.parts.lastElementChild === seam.element || this.queue.at(-1)?.p === seam;
+  }
+
+  /** The number of words that were added. */
+  get words() {
+    const waiting = this.queue.slice(this.drawn).map(({ op, p }) => (op === "DELTA" ? p : "")).join("");
+    return `${this.text}${this.unfed}${waiting}`.match(/\S+/g)?.length ?? 0;
+  }
+
+  get waiting() {
+    return this.drawn < this.queue.length || this.unfed !== "";
+  }
+
+  /** Draw a slice of what was added; return false if there was nothing. */
   draw() {
-    const queue = this.queue;
-    if (!queue.length) return false;
-    this.queue = [];
-    for (const packet of queue) {
-      try {
-        this.show(packet);
-      } catch {
-        // No value that an agent thinks of may end the drawing.
-        this.append(notice("warning", "A part of the answer cannot be drawn.", "The timeline has its packet."));
-      }
+    if (!this.waiting) return false;
+    const end = performance.now() + SLICE;
+    while (this.waiting && performance.now() < end) {
+      this.drawNext();
+      this.parts.getBoundingClientRect(); // the layout counts, too
     }
+    if (!this.waiting) [this.queue, this.drawn] = [[], 0];
+    if (this.more) this.more.firstChild.textContent = `${this.left} more parts are not drawn; the timeline has all packets.`;
     this.drawLive();
     return true;
+  }
+
+  /** Draw the next packet, or the text of several. */
+  drawNext() {
+    const { queue } = this;
+    while (this.unfed.length < PIECE && queue[this.drawn]?.op === "DELTA") {
+      this.unfed += queue[this.drawn].p;
+      this.drawn += 1;
+    }
+    if (this.unfed) {
+      const text = this.cropped ? this.unfed : this.unfed.slice(0, PIECE);
+      this.unfed = this.unfed.slice(text.length);
+      this.write(text);
+      return;
+    }
+    try {
+      this.show(queue[this.drawn]);
+    } catch {
+      // No value that an agent thinks of may end the drawing.
+      this.append(notice("warning", "A part of the answer cannot be drawn.", "The timeline has its packet."));
+    }
+    this.drawn += 1;
   }
 
   /** Show a text that was kept from before a reload. */
   restore(kept) {
     this.write(kept);
-    this.end();
+    this.finish();
   }
 
-  /** End the text: its last block is complete. */
-  end() {
-    this.draw();
+  /** Draw what is left, and end the text: its last block is complete. */
+  async end() {
+    while (this.draw()) await nextFrame();
+    this.finish();
+  }
+
+  finish() {
     this.endText();
     for (const step of this.progress.values()) {
       if (step.element.dataset.step === "running") step.stop();
     }
+    for (const call of this.tools.values()) call.stop();
   }
 
   /** Add an element below the answer. */
@@ -101,10 +157,10 @@ export class Answer {
 
   show(packet) {
     const { op, p } = packet;
-    if (op === "DELTA") this.write(p);
-    else if (op === "EVENT") this.showEvent(p);
+    if (op === "EVENT") this.showEvent(p);
     else if (op === "ERROR") this.append(streamError(p));
     else if (op === "CLOSE") this.showClose(p);
+    else if (op === "SEAM") this.append(p.element);
   }
 
   showClose(payload) {
@@ -143,6 +199,7 @@ export class Answer {
   drawBlock(place, block) {
     const nodes = parse(block, Math.min(2_000, MAX_NODES - this.nodes));
     this.nodes += size(nodes);
+    this.level = setLevels(nodes, this.level);
     patch(place, nodes);
   }
 
@@ -151,11 +208,14 @@ export class Answer {
     if (!rest.trim() || rest === this.liveText) return;
     this.openLive();
     this.liveText = rest;
-    if (this.live) patch(this.live, parse(rest));
+    if (!this.live) return;
+    const nodes = parse(rest);
+    setLevels(nodes, this.level);
+    patch(this.live, nodes);
   }
 
   openLive() {
-    if (this.live || !this.room()) return;
+    if (this.live || !this.room(this.nodes < MAX_NODES)) return;
     this.live = element("div", "block");
     this.parts.append(this.live);
   }
@@ -175,12 +235,11 @@ export class Answer {
     this.parts.append(part);
   }
 
-  room() {
+  room(few = true) {
     this.count += 1;
-    if (this.count <= MAX_PARTS && this.nodes < MAX_NODES) return true;
+    if (this.count <= MAX_PARTS && few) return true;
     this.left += 1;
     this.more ??= this.foot.appendChild(notice("info", ""));
-    this.more.firstChild.textContent = `${this.left} more parts are not drawn; the timeline has all packets.`;
     return false;
   }
 
@@ -212,6 +271,24 @@ export class Answer {
     this.progress.get(label).update(data);
   }
 
+  addToolCall(data) {
+    const call = new ToolCall(data);
+    if (typeof data.call_id === "string") this.tools.set(data.call_id, call);
+    this.append(call.element);
+    return call;
+  }
+
+  endToolCall(data) {
+    const call = this.tools.get(data.call_id) ?? this.addToolCall(data);
+    call.end(data);
+  }
+
+  addUsage(data) {
+    const made = usage(data);
+    if (made) this.addNotice(made);
+    else this.append(otherEvent({ type: "USAGE", data }));
+  }
+
   addTask(id, status) {
     const name = typeof id === "string" ? id : "";
     if (!this.tasks.has(name)) {
@@ -241,9 +318,13 @@ export class Answer {
 
   addBlock(data) {
     this.endText();
-    const block = element("div", "block");
-    this.drawBlock(block, textOf(data).slice(0, MAX_TEXT));
-    this.append(block);
+    const blocks = new Blocks();
+    const all = [...blocks.feed(clean(textOf(data).slice(0, MAX_TEXT))), blocks.finish()];
+    for (const text of all.filter((each) => each.trim())) {
+      const block = element("div", "block");
+      this.drawBlock(block, text);
+      this.append(block);
+    }
   }
 }
 
@@ -255,6 +336,9 @@ const EVENTS = {
   MARKDOWN_BLOCK: (answer, data) => answer.addBlock(data),
   ARTIFACT: (answer, data) => answer.append(artifact(data, { withText: true })),
   QUESTION: () => {}, // its text follows
+  TOOL_CALL: (answer, data) => answer.addToolCall(data),
+  TOOL_RESULT: (answer, data) => answer.endToolCall(data),
+  USAGE: (answer, data) => answer.addUsage(data),
   "a2a.task": (answer, data) => {
     answer.addTask(data.id, data.status);
     for (const found of Array.isArray(data.artifacts) ? data.artifacts : []) answer.addArtifact(found);

@@ -3,18 +3,20 @@
 // Complete blocks are drawn once and only the rest is drawn again, so a long answer costs as much for
 // each character as a short one. A block ends at a blank line outside of code that is followed by a
 // line without indentation. Items of a list belong together even with blank lines between them.
+// What is longer than a block may be is divided, so that every block is drawn within one frame.
 
-import { closesFence } from "./markdown.js";
+import { closesFence, wholeUpTo } from "./markdown.js";
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)]) /;
-const MAX_REST = 20_000; // a longer block is ended at a line, so that drawing it again stays cheap
+const MAX_REST = 4_000; // characters of a block; a longer one is ended, so drawing it again is cheap
 
 export class Blocks {
   constructor() {
     this.lines = []; // complete lines of the block that is not complete
     this.partial = "";
     this.fence = "";
+    this.opening = ""; // the line that began the code
     this.size = 0;
   }
 
@@ -28,16 +30,30 @@ export class Blocks {
     const done = [];
     const lines = (this.partial + text).split("\n");
     this.partial = lines.pop();
-    for (const line of lines) {
-      if (this.startsBlock(line)) done.push(this.take());
-      this.add(line);
-    }
-    if (this.partial && this.startsBlock(this.partial)) done.push(this.take());
+    for (const line of lines) this.add(this.shorten(line, done));
+    this.partial = this.shorten(this.partial, done);
     return done.filter((block) => block.trim());
+  }
+
+  /** Push the blocks that end before or within a line; return the rest of the line. */
+  shorten(line, done) {
+    if (this.startsBlock(line)) done.push(this.take());
+    let rest = line;
+    while (this.size + rest.length > 2 * MAX_REST) {
+      if (this.size <= MAX_REST) {
+        const space = this.fence ? -1 : rest.lastIndexOf(" ", MAX_REST);
+        const end = space > 0 ? space + 1 : wholeUpTo(rest, MAX_REST);
+        this.lines.push(rest.slice(0, end));
+        rest = rest.slice(end);
+      }
+      done.push(this.take());
+    }
+    return rest;
   }
 
   /** Return the rest as the last block. */
   finish() {
+    if (this.fence && !this.size && !this.partial) this.lines = []; // all of the code was taken
     this.lines.push(this.partial);
     this.partial = "";
     this.fence = "";
@@ -46,7 +62,7 @@ export class Blocks {
 
   startsBlock(line) {
     if (!this.lines.length || !line.trim()) return false;
-    if (this.size > MAX_REST && !this.fence) return true;
+    if (this.size > MAX_REST) return !this.fence || !closesFence(line, this.fence);
     const afterBlank = !this.lines.at(-1).trim();
     if (!afterBlank || this.fence || /^\s/.test(line)) return false;
     // A partial line may still become an item of the list before it.
@@ -58,12 +74,16 @@ export class Blocks {
     this.size += line.length;
     if (this.fence) {
       if (closesFence(line, this.fence)) this.fence = "";
-    } else this.fence = FENCE.exec(line)?.[1] ?? "";
+    } else {
+      this.fence = FENCE.exec(line)?.[1] ?? "";
+      this.opening = line;
+    }
   }
 
+  // Code that is not complete goes on in the next block.
   take() {
     const block = this.lines.join("\n");
-    this.lines = [];
+    this.lines = this.fence ? [this.opening] : [];
     this.size = 0;
     return block;
   }

@@ -4,6 +4,8 @@
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 const LINK = /^(?:https?:\/\/|mailto:)[^\s<>]+$/i;
 
+const DOCUMENT = /^(?:docs\/)?[\w-]+\.md(?:#[\w-]*)?$/;
+
 /** Return a text without control characters; line ends become "\n". */
 export function clean(text) {
   return String(text).replace(/\r\n?/g, "\n").replace(CONTROL, "");
@@ -16,8 +18,16 @@ export function readableJson(value) {
     `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+let documents = null; // the address below which the server has the documents of its agent
+
+/** Make paths of documents links. */
+export function linkDocuments(base) {
+  documents = base;
+}
+
 /** Return the address of a link, or null if it must stay text: only http, https and mailto. */
 export function safeLink(address) {
+  if (documents && DOCUMENT.test(address)) return new URL(address, documents).href;
   if (typeof address !== "string" || !LINK.test(address) || clean(address) !== address) return null;
   try {
     return new URL(address).href;

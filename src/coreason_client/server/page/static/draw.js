@@ -1,6 +1,7 @@
 // Draws the tree of `markdown.js` as DOM nodes. Text only ever becomes text nodes.
 
 import { clean } from "./clean.js";
+import { broken } from "./markdown.js";
 
 const TAGS = new Set([
   "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol",
@@ -22,6 +23,11 @@ export function link(href, ...children) {
   made.rel = "noopener noreferrer";
   made.target = "_blank";
   return made;
+}
+
+/** Return the nodes of a plain text of any length and with any letters. */
+export function plain(text) {
+  return broken(text).map(draw);
 }
 
 /** Make an element show a tree; what has not changed since the last tree keeps its nodes. */
@@ -48,7 +54,7 @@ function update(old, node) {
 
 // Two nodes with the same key differ only in their children.
 const keyOf = (node) =>
-  [node.tag, node.href, node.start, node.align, node.language, node.checked, node.alt].join("\n");
+  [node.tag, node.level, node.href, node.start, node.align, node.language, node.checked, node.alt].join("\n");
 
 function draw(node) {
   if (typeof node === "string") return document.createTextNode(node);
@@ -58,10 +64,8 @@ function draw(node) {
 }
 
 function drawElement(node) {
-  // The headings of an answer are below those of the page.
-  const level = /^h([1-6])$/.exec(node.tag)?.[1];
-  if (level) return filled(element(`h${Math.min(Number(level) + 2, 6)}`, `md-h${level}`), node);
-  if (!TAGS.has(node.tag)) return filled(element("span"), node);
+  if (node.level) return filled(element(`h${node.level}`, `md-${node.tag}`), node);
+  if (!TAGS.has(node.tag)) return filled(element("span", node.tag === "run" ? "run" : ""), node);
   if (node.tag === "a") return filled(link(node.href), node);
   if (node.tag === "table" || node.tag === "pre") return drawWide(node);
   const made = filled(element(node.tag), node);

@@ -2,7 +2,8 @@
 // errors, tasks and artifacts of A2A, and any other event.
 
 import { clean, readableJson, readableSize, safeLink, shortened } from "./clean.js";
-import { element, link } from "./draw.js";
+import { element, link, plain } from "./draw.js";
+import { plural } from "./trace.js";
 
 const MAX_LINE = 160;
 const MAX_JSON = 20_000;
@@ -28,7 +29,7 @@ export function folded(className, title, fill) {
 /** Return JSON for people to read, up to a length. */
 export function jsonBlock(value) {
   const json = readableJson(value);
-  const block = element("pre", "json", json.slice(0, MAX_JSON));
+  const block = element("pre", "json", ...plain(json.slice(0, MAX_JSON)));
   if (json.length > MAX_JSON) block.append(`\n… ${json.length - MAX_JSON} more characters`);
   block.tabIndex = 0;
   block.setAttribute("role", "region");
@@ -52,12 +53,12 @@ export class Thoughts {
     const line = clean(thought);
     this.title.textContent = this.count === 1 ? "Thought" : `${this.count} thoughts`;
     this.latest.textContent = shortened(line.slice(0, 500).replace(/\s+/g, " "), MAX_LINE);
-    this.body.append(element("p", "", line.slice(0, MAX_JSON)));
+    this.body.append(element("p", "", ...plain(line.slice(0, MAX_JSON))));
     if (this.count > MAX_THOUGHTS) this.body.firstChild.remove();
   }
 }
 
-const STEP_MARKS = { running: "", complete: "✓", failed: "✗" };
+const STEPS = { running: "", complete: "Done", failed: "Failed" };
 
 /** The progress of one step. */
 export class Progress {
@@ -73,17 +74,89 @@ export class Progress {
   stop() {
     this.element.dataset.step = "stopped";
     this.bar.value = this.bar.position < 0 ? 0 : this.bar.value;
-    this.amount.textContent = "stopped";
+    this.amount.textContent = "Stopped";
   }
 
   update({ status, progress_percent: percent }) {
-    const step = Object.hasOwn(STEP_MARKS, status) ? status : "running";
+    const step = Object.hasOwn(STEPS, status) ? status : "running";
     this.element.dataset.step = step;
     const known = Number.isFinite(percent);
     if (known) this.bar.value = Math.min(Math.max(percent, 0), 100);
     else if (step === "running") this.bar.removeAttribute("value");
     else this.bar.value = step === "complete" ? 100 : 0;
-    this.amount.textContent = `${known ? `${Math.round(this.bar.value)} %` : ""} ${STEP_MARKS[step]}`.trim();
+    this.amount.textContent = STEPS[step] || (known ? `${Math.round(this.bar.value)}%` : "");
+  }
+}
+
+/** A call of a tool: its name and arguments, and how it ended; it folds out. */
+export class ToolCall {
+  constructor({ name, arguments: given }) {
+    this.given = given;
+    this.result = null;
+    this.state = element("span", "tool-state", "running");
+    this.body = element("div", "tool-body");
+    const shown = shortened(clean(brief(given)), MAX_LINE);
+    this.element = element("details", "tool", element("summary", "", element("span", "tool-name", shortened(text(name, "tool"), 60)), " ", element("span", "tool-arguments", shown), " ", this.state), this.body);
+    this.element.dataset.testid = "tool";
+    this.element.dataset.state = "running";
+    this.element.addEventListener("toggle", () => this.fill());
+  }
+
+  end(result) {
+    this.result = result;
+    const { is_error: failed, seconds: took } = result;
+    this.element.dataset.state = failed ? "failed" : "done";
+    this.state.textContent = [failed ? "failed" : "done", Number.isFinite(took) ? `${Number(took.toFixed(2))} s` : ""].filter(Boolean).join(" · ");
+    this.fill();
+  }
+
+  stop() {
+    if (this.element.dataset.state === "running") this.state.textContent = "stopped";
+  }
+
+  fill() {
+    if (!this.element.open) return;
+    const parts = [element("p", "tool-label", "Arguments"), jsonBlock(this.given ?? {})];
+    if (this.result) parts.push(element("p", "tool-label", "Result"), jsonBlock(parsed(this.result.result)));
+    this.body.replaceChildren(...parts);
+  }
+}
+
+/** Return the arguments of a call in one line. */
+function brief(given) {
+  const shown = Object.entries(object(given)).slice(0, 10).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
+  return shown.join(", ").slice(0, 1_000);
+}
+
+// A result is often JSON in a string.
+function parsed(value) {
+  try {
+    return typeof value === "string" ? JSON.parse(value) : value;
+  } catch {
+    return value;
+  }
+}
+
+/** A place in the answer at which something happened to its connection, in one line. */
+export class Seam {
+  constructor(what) {
+    this.what = what;
+    this.count = 0;
+    this.element = element("p", "seam");
+    this.element.dataset.testid = "seam";
+  }
+
+  /** Say that it happened, once more, after some words. */
+  happen(words) {
+    this.count += 1;
+    const times = this.count === 1 ? "" : ` ${this.count} times, last`;
+    this.about = `${this.what}${times} ${words ? `after ${plural(words, "word")}` : "before the first word"}`;
+    this.say("waiting", "reconnecting…");
+  }
+
+  say(state, outcome) {
+    this.element.dataset.state = state;
+    this.element.textContent = `${this.about} · ${outcome}`;
   }
 }
 
@@ -92,7 +165,7 @@ export class Sources {
   constructor() {
     this.known = new Set();
     this.list = element("ol");
-    this.element = element("section", "sources", element("h4", "", "Sources"), this.list);
+    this.element = element("section", "sources", element("h3", "", "Sources"), this.list);
     this.element.dataset.testid = "sources";
   }
 
@@ -103,10 +176,9 @@ export class Sources {
     const href = safeLink(uri);
     const title = text(item.title) || uri || "Source";
     const entry = element("li", "", href ? link(href, title) : element("span", "source-title", title));
-    if (uri && uri !== title) entry.append(" ", element("span", "source-uri", shortened(uri, MAX_LINE)));
-    if (Number.isFinite(item.confidence)) {
-      entry.append(" ", element("span", "source-confidence", `${Math.round(item.confidence * 100)} %`));
-    }
+    const sure = item.confidence > 0 && item.confidence < 1 ? `${Math.round(item.confidence * 100)}% confidence` : "";
+    const about = [uri === title ? "" : shortened(uri.replace(/^https?:\/\//, ""), MAX_LINE), sure].filter(Boolean).join(" · ");
+    if (about) entry.append(" ", element("span", "source-about", about));
     if (item.snippet) entry.append(element("p", "snippet", shortened(text(item.snippet), 400)));
     this.list.append(entry);
   }
@@ -152,7 +224,7 @@ function loadButton(tag, href, label, title) {
 
 /** Return a notice: `level` is info, warning, transient or fatal. */
 export function notice(level, title, message, ...more) {
-  const made = element("div", `notice ${level}`, element("strong", "", clean(title)), message ? element("p", "", shortened(clean(message), 4000)) : null, ...more);
+  const made = element("div", `notice ${level}`, element("strong", "", clean(title)), message ? element("p", "", ...plain(shortened(clean(message), 4000))) : null, ...more);
   made.dataset.testid = `notice-${level}`;
   if (level === "fatal") made.setAttribute("role", "alert");
   return made;
@@ -195,7 +267,7 @@ export function artifact(data, { withText = false } = {}) {
 }
 
 function artifactPart(part, withText) {
-  if (typeof part.text === "string") return withText ? [element("p", "artifact-text", clean(part.text).slice(0, MAX_JSON))] : [];
+  if (typeof part.text === "string") return withText ? [element("p", "artifact-text", ...plain(clean(part.text).slice(0, MAX_JSON)))] : [];
   if (part.data !== undefined) return [folded("event", "Data", () => jsonBlock(part.data))];
   const name = [text(part.filename), text(part.mediaType)].filter(Boolean).join(" · ") || "file";
   const href = safeLink(part.url);
@@ -207,14 +279,20 @@ function artifactPart(part, withText) {
 /** Return any other event as a line that folds out. */
 export function otherEvent(event) {
   const { type, data } = object(event);
-  const made = folded("event", `${text(type, "EVENT")} ${shortened(clean(summaryOf(type, object(data))), 100)}`.trim(), () => jsonBlock(event));
+  const made = folded("event", `${text(type, "EVENT")} ${shortened(clean(summaryOf(object(data))), 100)}`.trim(), () => jsonBlock(event));
   made.dataset.testid = "event";
   return made;
 }
 
-function summaryOf(type, data) {
-  if (type === "USAGE" && Number.isInteger(data.prompt_tokens) && Number.isInteger(data.completion_tokens)) {
-    return `${text(data.model)}: ${data.prompt_tokens} + ${data.completion_tokens} tokens`;
-  }
+function summaryOf(data) {
   return text(data.name) || text(data.title) || text(data.message);
+}
+
+/** Return the tokens that an answer took as a line, or null if the event does not say them. */
+export function usage(data) {
+  const { prompt_tokens: sent, completion_tokens: written } = data;
+  if (!Number.isInteger(sent) || !Number.isInteger(written)) return null;
+  const made = element("p", "usage", [shortened(text(data.model), 80), `${plural(sent, "token")} read`, `${plural(written, "token")} written`].filter(Boolean).join(" · "));
+  made.dataset.testid = "usage";
+  return made;
 }

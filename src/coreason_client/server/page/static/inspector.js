@@ -3,7 +3,7 @@
 import { clean, readableSize } from "./clean.js";
 import { element } from "./draw.js";
 import { jsonBlock } from "./events.js";
-import { describe, seconds } from "./trace.js";
+import { describe, plural, seconds } from "./trace.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -14,24 +14,40 @@ function setText(id, text) {
 /** Show the figures of a trace. */
 export function drawFigures({ figures, rate }) {
   setText("figure-first", figures.firstPacket === null ? "–" : seconds(figures.firstPacket));
-  setText("figure-rate", rate === null ? "–" : rate.toFixed(rate >= 100 ? 0 : 1));
-  setText("figure-packets", String(figures.packets));
+  setText("figure-rate", rate === null ? "–" : rate < 100 ? rate.toFixed(1) : Math.round(rate).toLocaleString("en"));
+  setText("figure-packets", figures.packets.toLocaleString("en"));
   setText("figure-bytes", readableSize(figures.bytes));
   setText("figure-reconnects", String(figures.reconnects));
   setText("figure-duplicates", String(figures.duplicates));
-  setText("brief", figures.packets ? `${figures.packets} packets, ${figures.reconnects} reconnects` : "no packets yet");
+  const again = figures.reconnects ? ` · ${plural(figures.reconnects, "reconnect")}` : "";
+  setText("brief", figures.packets ? `${plural(figures.packets, "packet")}${again}` : "every packet of the answer");
   if (figures.lastSeq !== null) document.body.dataset.lastSeq = figures.lastSeq;
+}
+
+const RARE = { gap: "gaps", rewind: "rewinds", duplicate: "duplicates" };
+let told = null; // the last line of the story that is shown
+
+/** Show what happened as a list, and in the legend only what has happened. */
+export function drawStory({ story, figures }) {
+  if (story.at(-1) === told) return;
+  told = story.at(-1);
+  for (const [kind, name] of Object.entries(RARE)) $(`legend-${kind}`).hidden = !figures[name];
+  $("story-empty").hidden = story.length > 0;
+  $("story").replaceChildren(...story.map(({ at, kind, text }) =>
+    element("li", `story-${kind}`, element("span", "story-time", seconds(at)), element("span", "", text))));
+  const box = $("happened").parentElement;
+  box.scrollTop = box.scrollHeight;
 }
 
 /** Show a mark of a trace, or that none is selected. */
 export function showDetails(mark, trace) {
-  $("details-empty").hidden = Boolean(mark);
+  $("happened").hidden = Boolean(mark);
   $("details-body").hidden = !mark;
   if (!mark) return;
   const time = new Date(performance.timeOrigin + trace.started + mark.at);
-  const rows = [["When", `${seconds(mark.at)} after the start, ${time.toLocaleTimeString()}`], ["Connection", `#${mark.connection}`]];
+  const rows = [["When", `${seconds(mark.at)} after the start, ${time.toLocaleTimeString()}`], ["Connection", String(mark.connection)]];
   if (mark.packet) {
-    rows.push(["Size", `${mark.bytes} bytes`], ["Written", mark.packet.t], ["SSE id", mark.id || "none"]);
+    rows.push(["Size", `${mark.bytes} bytes`], ["Written", mark.packet.t], ["Event id", mark.id || "none"]);
   }
   $("details-title").textContent = describe(mark);
   $("details-rows").replaceChildren(...rows.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", clean(value))]));
@@ -42,5 +58,6 @@ export function showDetails(mark, trace) {
 /** Open or close the panel, where it lies below the conversation. */
 export function openInspector(open) {
   $("inspector").classList.toggle("open", open);
+  document.querySelector("main").classList.toggle("inspecting", open);
   $("fold").setAttribute("aria-expanded", String(open));
 }

@@ -10,6 +10,7 @@ import { clean, safeLink } from "./clean.js";
 const MAX_DEPTH = 6; // quotes and lists within each other
 const MAX_OPENERS = 20; // emphasis that waits for its end
 const MAX_INLINE = 20_000; // characters of a paragraph that is searched for emphasis and links
+const MAX_RUN = 1_000; // letters without a space; browsers need seconds for the lines of a long run
 const MAX_CELLS = 50;
 const MAX_NODES = 2_000;
 
@@ -38,6 +39,16 @@ export function size(nodes) {
   return nodes.reduce((sum, node) => (typeof node === "string" ? sum : sum + 1 + size(node.children)), 0);
 }
 
+/** Give the headings levels below the page's own, without a gap after `last`; return the last one. */
+export function setLevels(nodes, last) {
+  for (const node of nodes) {
+    const depth = Number(/^h([1-6])$/.exec(node.tag)?.[1]);
+    if (depth) last = node.level = Math.min(depth + 2, last + 1, 6);
+    else if (typeof node !== "string") last = setLevels(node.children, last);
+  }
+  return last;
+}
+
 // Blocks: each reader gets the lines and the number of the first one, and returns a node and the
 // number of the line after it, or null if the block is of another kind.
 
@@ -50,7 +61,7 @@ function parseBlocks(lines, depth) {
       continue;
     }
     if (left <= 0) {
-      nodes.push({ tag: "p", children: [lines.slice(at).join("\n")] });
+      nodes.push({ tag: "p", children: broken(lines.slice(at).join("\n")) });
       break;
     }
     left -= 1;
@@ -293,7 +304,7 @@ function withoutIndent(line, width) {
 
 /** Return the nodes of a paragraph's text. */
 export function parseInline(text) {
-  if (text.length > MAX_INLINE || left <= 0) return [text];
+  if (text.length > MAX_INLINE || left <= 0) return broken(text);
   const nodes = new Inline(text).parse();
   left -= nodes.length;
   return nodes;
@@ -372,7 +383,7 @@ class Inline {
     }
     let body = this.text.slice(start, end).replaceAll("\n", " ");
     if (body.startsWith(" ") && body.endsWith(" ") && body.trim()) body = body.slice(1, -1);
-    this.nodes.push({ tag: "code", children: [body] });
+    this.nodes.push({ tag: "code", children: broken(body) });
     this.at = end + length;
   }
 
@@ -517,7 +528,33 @@ function merged(nodes) {
     if (typeof node === "string" && typeof found.at(-1) === "string") found[found.length - 1] += node;
     else if (node !== "") found.push(node);
   }
+  return found.flatMap((node) => (typeof node === "string" ? broken(node) : [node]));
+}
+
+/** Return the nodes of a plain text: a run of letters that no space divides becomes several lines. */
+export function broken(text) {
+  if (text.length <= MAX_RUN) return [text];
+  const found = [];
+  let from = 0;
+  for (const { 0: run, index } of text.matchAll(/\S+/g)) {
+    if (run.length <= MAX_RUN || found.length > MAX_NODES) continue;
+    if (index > from) found.push(text.slice(from, index));
+    for (from = index; from < index + run.length && found.length <= MAX_NODES;) {
+      const end = from + wholeUpTo(text.slice(from, index + run.length), MAX_RUN);
+      found.push({ tag: "run", children: [text.slice(from, end)] });
+      from = end;
+    }
+  }
+  if (from < text.length) found.push(text.slice(from));
   return found;
+}
+
+/** Return the largest place up to a limit that does not divide a character. */
+export function wholeUpTo(text, limit) {
+  const within = /[\udc00-\udfff\p{M}\u200d]/u;
+  let end = Math.min(limit, text.length);
+  for (let least = end - 20; end > least && end < text.length && within.test(text[end]); end -= 1);
+  return end;
 }
 
 /** Return the text of nodes without their form. */

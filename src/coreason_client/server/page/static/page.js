@@ -2,10 +2,10 @@
 
 import { announce, copy, tell } from "./announce.js";
 import { examples, showCard } from "./card.js";
-import { clean } from "./clean.js";
+import { clean, linkDocuments } from "./clean.js";
 import { CAPClient } from "./coreason.js";
 import { element } from "./draw.js";
-import { drawFigures, openInspector, showDetails } from "./inspector.js";
+import { drawFigures, drawStory, openInspector, showDetails } from "./inspector.js";
 import { Session } from "./session.js";
 import { asCurl, asExport, asPython } from "./snippets.js";
 import { askOpener, exchangeKeys, openTab } from "./tabs.js";
@@ -16,9 +16,11 @@ const MAX_TURNS = 30; // older ones are removed from the page
 const REST = 3; // drawing may take a quarter of the time
 const STATUS_TEXTS = {
   starting: "Starting", idle: "Ready", connecting: "Connecting", open: "Answering", waiting: "Reconnecting",
-  done: "Complete", failed: "Failed", cancelled: "Cancelled", left: "Left", "needs-key": "Needs a key",
+  done: "Complete", failed: "Failed", cancelled: "Stopped", left: "Stopped", "needs-key": "Needs a key",
   unreachable: "Not reachable",
 };
+
+const DOUBLE_CLICK = 500; // ms after sending in which a click does not stop
 
 const GONE = [404, 410]; // the server no longer has a stream
 
@@ -29,6 +31,7 @@ let config = null;
 let client = null;
 let current = null; // the turn that is read or was read last
 let shown = null; // the turn whose timeline is shown
+let begun = 0; // when it was asked
 let retry = null; // what to do when the key or the server is there
 
 function storage() {
@@ -46,8 +49,9 @@ function setStatus(status) {
   $("status").dataset.status = status;
   $("status-text").textContent = STATUS_TEXTS[status] ?? status;
   const running = Boolean(current?.running);
-  $("send").disabled = running || !config;
-  $("cancel").disabled = !running;
+  $("send").disabled = !config;
+  $("send").textContent = running ? "Stop" : "Send";
+  $("send").classList.toggle("primary", !running);
   for (const id of ["cut", "tab"]) $(id).disabled = !current?.streamId || (id === "cut" && !running);
   $("reload").disabled = !current?.streamId;
   for (const id of ["curl", "python"]) $(id).disabled = current?.question == null;
@@ -59,7 +63,7 @@ const ANNOUNCEMENTS = {
   open: (turn) => (turn.trace.figures.reconnects ? "Connected again." : "The answer begins."),
   waiting: () => "The connection was lost; reconnecting.",
   done: (turn) => `The answer is complete: ${turn.answer.text.split(/\s+/).length} words.`,
-  cancelled: () => "The answer was cancelled.",
+  cancelled: () => "The answer was stopped.",
 };
 
 function turnChanged(turn) {
@@ -87,10 +91,10 @@ function frame(now) {
   scheduled = false;
   const running = Boolean(current?.running);
   if (now >= drawAfter || !running) {
-    const begun = performance.now();
+    const from = performance.now();
     drawAll(running);
     const end = performance.now();
-    drawAfter = end + REST * (end - begun);
+    drawAfter = end + REST * (end - from);
   }
   if (running) schedule();
 }
@@ -109,9 +113,9 @@ function drawAll(running) {
   current?.draw();
   if (atEnd) $("log").scrollTop = $("log").scrollHeight;
   if (shown) {
-    timeline.running = shown.running;
     timeline.dirty ||= running || shown.running;
     drawFigures(shown.trace);
+    drawStory(shown.trace);
   }
   timeline.draw();
 }
@@ -137,6 +141,7 @@ function showTimeline(turn, focus = false) {
   for (const each of turns) each.element.classList.toggle("shown", each === turn);
   $("timeline-empty").hidden = true;
   timeline.show(turn.trace);
+  drawStory(turn.trace);
   if (focus) {
     openInspector(true);
     $("timeline").focus();
@@ -146,6 +151,7 @@ function showTimeline(turn, focus = false) {
 
 function start(turn) {
   current = turn;
+  begun = performance.now();
   delete document.body.dataset.lastSeq;
   showTimeline(turn);
   atEnd = true;
@@ -240,24 +246,24 @@ async function problemOf(response) {
 }
 
 async function cut() {
-  const seed = $("seed").value === "" ? null : Number($("seed").value);
+  // With a seed, the connections after this one are cut too, each after a number of packets.
+  const seed = $("cut-more").checked ? Math.floor(Math.random() * 2 ** 31) : null;
   try {
-    // With a seed, the connections after this one are cut too.
     await post("page/cut", { stream_id: current.streamId, seed });
   } catch (error) {
     tell(`The connection was not cut: ${error.message}`);
   }
 }
 
-async function cancel() {
+async function stop() {
   const turn = current;
-  if (!turn?.running) return;
+  if (performance.now() - begun < DOUBLE_CLICK) return;
   if (!turn.streamId) return turn.leaving.abort();
-  $("cancel").disabled = true;
+  $("send").disabled = true;
   try {
     await client.cancel(turn.streamId);
   } catch (error) {
-    tell(`The answer was not cancelled: ${error.message}`);
+    tell(`The answer was not stopped: ${error.message}`);
     setStatus(turn.status);
   }
 }
@@ -272,7 +278,12 @@ function exportJson() {
   tell("Exported the conversation.");
 }
 
-on("cancel", cancel);
+// While an answer runs, the button that sends stops it; Enter in the question does not.
+on("send", (event) => {
+  if (!current?.running) return;
+  event.preventDefault();
+  stop();
+});
 on("cut", cut);
 on("reload", () => {
   saveTurns();
@@ -289,6 +300,7 @@ on("copy-json", () => copy(JSON.stringify(timeline.selected.packet), "the packet
 on("zoom-in", () => { timeline.zoom(0.5); timeline.draw(); });
 on("zoom-out", () => { timeline.zoom(2); timeline.draw(); });
 on("zoom-fit", () => { timeline.fit(); timeline.draw(); });
+on("details-close", () => { timeline.select(null); $("timeline").focus(); });
 on("fold", () => openInspector(!$("inspector").classList.contains("open")));
 on("card", () => $("card-dialog").showModal());
 on("card-close", () => $("card-dialog").close());
@@ -304,7 +316,7 @@ on("new", () => {
 $("question").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
-  $("ask").requestSubmit();
+  if (!current?.running) $("ask").requestSubmit();
 });
 
 $("ask").addEventListener("submit", (event) => {
@@ -384,10 +396,11 @@ function showConfig() {
   document.title = name;
   $("agent-name").textContent = name;
   $("agent-version").textContent = clean([card?.version || config.version, config.protocol.toUpperCase(), config.target].filter(Boolean).join(" · "));
+  if (config.documents) linkDocuments(new URL("page/docs/", location.href));
   $("card").hidden = !card;
   $("key").hidden = !config.needs_key;
-  $("cut-group").hidden = !config.cut;
-  if (config.cut) $("empty-text").textContent = $("empty-text").textContent.replace("Reload", "Cut the connection or reload");
+  for (const id of ["cut", "cut-more-label"]) $(id).hidden = !config.cut;
+  if (config.cut) $("empty-title").textContent = "Ask. Then cut the connection.";
   if (card) {
     $("card-title").textContent = name;
     showCard($("card-body"), card);

@@ -6,12 +6,16 @@
 
 import { describe, ticks } from "./trace.js";
 
-const ROWS = { bands: [4, 20], bars: [28, 92], events: [100, 114], dropped: [120, 130], axis: 136 };
-const HEIGHT = 156;
+const LEAST_HEIGHT = 156;
 const PAD = 10;
 const REACH = 12; // pixels from a click to a mark
 const COLORS = ["delta", "event", "error", "close", "cut", "gap", "rewind", "band", "line", "muted", "text"];
-const LINES = { cut: "cut", gap: "gap", rewind: "rewind" };
+
+// From the bottom, everything but the bars has a fixed height.
+function rowsOf(height) {
+  const axis = height - 20;
+  return { bands: [4, 20], bars: [28, axis - 44], events: [axis - 36, axis - 22], dropped: [axis - 16, axis - 6], axis };
+}
 
 export class Timeline {
   /** `box` is the listbox, `option` its only option; `onSelect` gets the selected mark or null. */
@@ -21,10 +25,11 @@ export class Timeline {
     this.range = null; // [from, to] in ms; null shows everything
     this.selected = null;
     this.dirty = true;
-    this.running = false;
     this.width = 0;
+    this.height = LEAST_HEIGHT;
+    this.rows = rowsOf(LEAST_HEIGHT);
     this.colors = {};
-    new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
+    new ResizeObserver(() => this.resize()).observe(box);
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     scheme.addEventListener("change", () => this.readColors());
     this.readColors();
@@ -46,11 +51,13 @@ export class Timeline {
 
   resize() {
     const ratio = Math.min(devicePixelRatio || 1, 2);
-    this.width = Math.max(this.canvas.parentElement.clientWidth, 100);
+    this.width = Math.max(this.box.clientWidth, 100);
+    this.height = Math.max(this.box.clientHeight, LEAST_HEIGHT);
+    this.rows = rowsOf(this.height);
     this.canvas.width = Math.round(this.width * ratio);
-    this.canvas.height = HEIGHT * ratio;
+    this.canvas.height = Math.round(this.height * ratio);
     this.canvas.style.width = `${this.width}px`;
-    this.canvas.style.height = `${HEIGHT}px`;
+    this.canvas.style.height = `${this.height}px`;
     this.ratio = ratio;
     this.dirty = true;
     this.draw();
@@ -62,7 +69,7 @@ export class Timeline {
     if (this.range) return this.range;
     const last = Math.max(this.trace?.last ?? 0, 1);
     // While packets arrive, the axis grows in steps, so that the marks stand still in between.
-    if (!this.running) return [0, last * 1.02];
+    if (this.trace?.ended) return [0, last * 1.02];
     const power = 10 ** Math.floor(Math.log10(Math.max(last, 100)));
     return [0, [1, 2, 5, 10].find((factor) => factor * power > last) * power];
   }
@@ -147,11 +154,18 @@ export class Timeline {
     for (const mark of this.trace?.marks ?? []) {
       const across = Math.abs(this.x(mark.at) - x);
       if (across > REACH) continue;
-      const [top, bottom] = rowOf(mark);
+      const [top, bottom] = this.rowOf(mark);
       const off = across + (y < top - 4 || y > bottom + 4 ? REACH : 0);
       if (off <= distance) [best, distance] = [mark, off];
     }
     return best;
+  }
+
+  rowOf(mark) {
+    const { rows } = this;
+    if (mark.kind === "duplicate") return rows.dropped;
+    if (mark.kind !== "packet") return [rows.bands[0], rows.axis];
+    return mark.packet.op === "DELTA" ? rows.bars : rows.events;
   }
 
   // Drawing
@@ -161,7 +175,7 @@ export class Timeline {
     this.dirty = false;
     const context = this.canvas.getContext("2d");
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    context.clearRect(0, 0, this.width, HEIGHT);
+    context.clearRect(0, 0, this.width, this.height);
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     if (!this.trace) return;
@@ -177,18 +191,18 @@ export class Timeline {
     for (const at of ticks(from, to, Math.max(Math.floor(this.width / 90), 2))) {
       const x = Math.round(this.x(at)) + 0.5;
       context.fillStyle = this.colors.line;
-      context.fillRect(x, ROWS.bars[0] - 6, 1, ROWS.axis - ROWS.bars[0] + 8);
+      context.fillRect(x, this.rows.bars[0] - 6, 1, this.rows.axis - this.rows.bars[0] + 8);
       context.fillStyle = this.colors.muted;
-      if (x > 24 && x < this.width - 24) context.fillText(label(at), x, ROWS.axis + 10);
+      if (x > 24 && x < this.width - 24) context.fillText(label(at), x, this.rows.axis + 10);
     }
     context.fillStyle = this.colors.line;
-    context.fillRect(PAD, ROWS.bars[1], this.width - 2 * PAD, 1);
+    context.fillRect(PAD, this.rows.bars[1], this.width - 2 * PAD, 1);
   }
 
   drawBands(context) {
-    const [top, bottom] = ROWS.bands;
+    const [top, bottom] = this.rows.bands;
     context.textAlign = "left";
-    for (const band of this.trace.bands) {
+    for (const band of this.trace.bands.filter(({ opened }) => opened !== null)) {
       const from = this.x(band.from);
       const to = this.x(band.to ?? this.trace.last);
       if (to < 0 || from > this.width) continue;
@@ -197,44 +211,50 @@ export class Timeline {
       context.fillRect(from, top, width, bottom - top);
       context.fillStyle = this.colors[band.outcome === "cut" || band.outcome === "error" ? "cut" : "delta"];
       context.fillRect(from, bottom - 2, width, 2);
-      const label = `#${band.connection}${band.status ? ` ${band.status}` : ""}`;
-      const room = width - 8;
+      const name = [`Connection ${band.connection}`, String(band.connection)]
+        .find((each) => context.measureText(each).width < width - 10);
       context.fillStyle = this.colors.text;
-      if (room > 46) context.fillText(label, Math.max(from, PAD) + 5, (top + bottom) / 2 - 1);
-      else if (room > 10) context.fillText(`${band.connection}`, Math.max(from, PAD) + 4, (top + bottom) / 2 - 1);
+      if (name) context.fillText(name, Math.max(from, PAD) + 5, (top + bottom) / 2 - 1);
     }
   }
 
+  // The marks are in the order of time, so one pass finds what falls on each column of pixels.
   drawMarks(context) {
-    const bars = new Map(); // column -> highest bar
-    const drawn = new Set(); // columns with a sign of one kind
-    for (const mark of this.trace.marks) {
-      const x = this.x(mark.at);
-      if (x < 0 || x > this.width) continue;
-      if (mark.kind === "packet" && mark.packet.op === "DELTA") {
-        const column = Math.round(x);
-        bars.set(column, Math.max(bars.get(column) ?? 0, this.barHeight(mark.bytes)));
-        continue;
-      }
-      const key = `${mark.kind}${mark.packet?.op}${Math.round(x)}`;
-      if (drawn.has(key)) continue;
-      drawn.add(key);
-      this.drawSign(context, mark, x);
+    const { marks } = this.trace;
+    const [from, to] = this.bounds;
+    const scale = (this.width - 2 * PAD) / (to - from);
+    const bars = []; // [column, bytes of its largest packet]
+    const signs = new Map(); // kind of a sign -> its last column
+    for (const mark of marks) {
+      const x = PAD + (mark.at - from) * scale;
+      if (x < 0) continue;
+      if (x > this.width) break;
+      const column = Math.round(x);
+      const kind = mark.kind === "packet" ? mark.packet.op : mark.kind;
+      if (kind !== "DELTA") {
+        if (signs.get(kind) !== column) this.drawSign(context, mark, x);
+        signs.set(kind, column);
+      } else if (bars.at(-1)?.[0] !== column) bars.push([column, mark.bytes]);
+      else if (bars.at(-1)[1] < mark.bytes) bars.at(-1)[1] = mark.bytes;
     }
-    const thick = this.trace.marks.length < this.width / 4 ? 2 : 1;
+    const thick = marks.length < this.width / 4 ? 2 : 1;
     context.fillStyle = this.colors.delta;
-    for (const [x, height] of bars) context.fillRect(x, ROWS.bars[1] - height, thick, height);
+    for (const [column, bytes] of bars) {
+      const height = this.barHeight(bytes);
+      context.fillRect(column, this.rows.bars[1] - height, thick, height);
+    }
   }
 
-  // From 100 bytes, which an almost empty packet has, to the largest packet, but at least 1 kB.
+  // From 100 bytes, which an almost empty packet has, to the largest packet, but at least 250.
   barHeight(bytes) {
-    const share = Math.log(Math.max(bytes, 100) / 100) / Math.log(Math.max(this.trace.largest, 1000) / 100);
-    return 12 + share * (ROWS.bars[1] - ROWS.bars[0] - 12);
+    const [top, bottom] = this.rows.bars;
+    const share = Math.log(Math.max(bytes, 100) / 100) / Math.log(Math.max(this.trace.largest, 250) / 100);
+    return (bottom - top) * (0.2 + 0.8 * share);
   }
 
   drawSign(context, mark, x) {
     if (mark.kind === "duplicate") {
-      const [top, bottom] = ROWS.dropped;
+      const [top, bottom] = this.rows.dropped;
       context.strokeStyle = this.colors.muted;
       context.strokeRect(Math.round(x) - 2.5, top + 1.5, 5, bottom - top - 3);
     } else if (mark.kind === "packet") this.drawPacketSign(context, mark.packet.op, x);
@@ -242,7 +262,7 @@ export class Timeline {
   }
 
   drawPacketSign(context, op, x) {
-    const [top, bottom] = ROWS.events;
+    const [top, bottom] = this.rows.events;
     const middle = (top + bottom) / 2;
     context.fillStyle = context.strokeStyle = this.colors[op.toLowerCase()] ?? this.colors.muted;
     context.beginPath();
@@ -256,15 +276,15 @@ export class Timeline {
   }
 
   drawLine(context, kind, x) {
-    context.strokeStyle = this.colors[LINES[kind]];
+    context.strokeStyle = this.colors[kind];
     context.beginPath();
     context.setLineDash(kind === "cut" ? [] : [3, 3]);
-    context.moveTo(Math.round(x) + 0.5, ROWS.bands[0]);
-    context.lineTo(Math.round(x) + 0.5, ROWS.axis);
+    context.moveTo(Math.round(x) + 0.5, this.rows.bands[0]);
+    context.lineTo(Math.round(x) + 0.5, this.rows.axis);
     if (kind === "cut") {
       for (const side of [-4, 4]) {
-        context.moveTo(x - side, ROWS.dropped[0] - 2);
-        context.lineTo(x + side, ROWS.dropped[0] + 6);
+        context.moveTo(x - side, this.rows.dropped[0] - 2);
+        context.lineTo(x + side, this.rows.dropped[0] + 6);
       }
     }
     context.stroke();
@@ -274,7 +294,7 @@ export class Timeline {
   drawSelected(context) {
     if (!this.selected) return;
     const x = this.x(this.selected.at);
-    let [top, bottom] = rowOf(this.selected);
+    let [top, bottom] = this.rowOf(this.selected);
     if (this.selected.kind === "packet" && this.selected.packet.op === "DELTA") top = bottom - this.barHeight(this.selected.bytes);
     context.strokeStyle = this.colors.text;
     context.lineWidth = 1.5;
@@ -285,9 +305,3 @@ export class Timeline {
 
 
 const label = (at) => (at < 1000 ? `${Number(at.toFixed(1))} ms` : `${Number((at / 1000).toFixed(3))} s`);
-
-function rowOf(mark) {
-  if (mark.kind === "duplicate") return ROWS.dropped;
-  if (mark.kind !== "packet") return [ROWS.bands[0], ROWS.axis];
-  return mark.packet.op === "DELTA" ? ROWS.bars : ROWS.events;
-}

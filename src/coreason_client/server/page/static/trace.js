@@ -1,6 +1,9 @@
 // What happened on the wire while one answer was read, and the figures of it. No DOM.
 
+import { clean } from "./clean.js";
+
 const MAX_MARKS = 50_000;
+const MAX_STORY = 200;
 const SPARE = 10_000; // how many are removed at once when there are too many
 
 /** The events of `onTrace` as marks and bands on a time axis; times are in ms from the start. */
@@ -10,10 +13,14 @@ export class Trace {
     this.bands = []; // {connection, from, to, outcome, status}
     this.removed = 0; // marks that are no longer kept
     this.started = null;
+    this.ended = false;
+    this.written = false; // whether there was text
     this.last = 0;
     this.largest = 0; // bytes of a packet
+    this.story = []; // {at, kind, text}: what happened, for people to read
+    this.failures = 0; // attempts since the last connection
     this.figures = {
-      packets: 0, bytes: 0, firstPacket: null, connections: 0, reconnects: 0, cuts: 0,
+      packets: 0, bytes: 0, firstPacket: null, attempts: 0, connections: 0, reconnects: 0, cuts: 0,
       duplicates: 0, gaps: 0, rewinds: 0, lastSeq: null,
     };
   }
@@ -41,6 +48,12 @@ export class Trace {
     this.marks.push({ kind, at, connection: event.connection, ...more });
   }
 
+  /** Add a line to the story; one of the same kind can take the place of the last one. */
+  tell(at, kind, text, instead = false) {
+    if (instead && this.story.at(-1)?.kind === kind) this.story.pop();
+    if (this.story.length < MAX_STORY || kind === "end") this.story.push({ at, kind, text });
+  }
+
   endBand(at, outcome) {
     const band = this.bands.at(-1);
     if (band && band.to === null) Object.assign(band, { to: at, outcome });
@@ -49,47 +62,90 @@ export class Trace {
 
 const RECORDERS = {
   connect(trace, event, at) {
-    const { figures } = trace;
     trace.endBand(at, "cut");
-    figures.connections += 1;
-    figures.reconnects = figures.connections - 1;
+    trace.figures.attempts += 1;
+    if (trace.figures.attempts === 1) trace.tell(at, "start", "Asked the agent");
     trace.bands.push({ connection: event.connection, from: at, opened: null, to: null, outcome: null, status: null });
   },
   open(trace, event, at) {
+    const { figures, failures } = trace;
     const band = trace.bands.at(-1);
+    if (!STREAMS.includes(event.status)) return trace.tell(at, "refused", `The server answered with status ${event.status}`);
     if (band) Object.assign(band, { opened: at, status: event.status });
+    figures.connections += 1;
+    figures.reconnects = figures.connections - 1;
+    trace.failures = 0;
+    if (figures.reconnects) trace.tell(at, "again", `Connected again${failures ? `, after ${plural(failures, "failed attempt")}` : ""}`);
   },
   packet(trace, event, at) {
     const { figures } = trace;
     figures.packets += 1;
     figures.bytes += event.bytes;
     trace.largest = Math.max(trace.largest, event.bytes);
-    figures.firstPacket ??= at;
+    if (figures.firstPacket === null) {
+      figures.firstPacket = at;
+      trace.tell(at, "first", "The first packet arrived");
+    }
     figures.lastSeq = event.packet.seq;
+    const told = TELLING[event.packet.op === "EVENT" ? event.packet.p.type : event.packet.op]?.(trace, event.packet.p);
+    if (told) trace.tell(at, "event", told);
     trace.lastPacket = at;
     trace.mark("packet", at, event, { packet: event.packet, bytes: event.bytes, id: event.id });
   },
   duplicate(trace, event, at) {
     trace.figures.duplicates += 1;
+    trace.repeated = trace.story.at(-1)?.kind === "duplicate" ? trace.repeated + 1 : 1;
+    trace.tell(at, "duplicate", `Dropped ${plural(trace.repeated, "duplicate")}`, true);
     trace.mark("duplicate", at, event, { packet: event.packet, bytes: event.bytes, id: event.id });
   },
   gap(trace, event, at) {
     trace.figures.gaps += 1;
+    const missing = plural(event.received - event.expected, "packet");
+    trace.tell(at, "gap", `${missing} missing after packet ${event.expected - 1}`);
     trace.mark("gap", at, event, { expected: event.expected, received: event.received });
   },
   rewind(trace, event, at) {
     trace.figures.rewinds += 1;
+    trace.tell(at, "rewind", `The agent writes again what followed packet ${event.to}`);
     trace.mark("rewind", at, event, { from: event.from, to: event.to });
   },
   cut(trace, event, at) {
-    trace.figures.cuts += 1;
-    trace.mark("cut", at, event, { reason: event.reason });
+    const failed = trace.bands.at(-1)?.opened === null;
+    if (failed) trace.failures += 1;
+    else {
+      trace.figures.cuts += 1;
+      const { lastSeq } = trace.figures;
+      trace.tell(at, "cut", `Connection lost ${lastSeq === null ? "before the first packet" : `after packet ${lastSeq}`}`);
+    }
+    trace.mark("cut", at, event, { reason: event.reason, failed });
     trace.endBand(at, "cut");
   },
   end(trace, event, at) {
     trace.endBand(at, event.outcome);
+    trace.ended = true;
+    const { packets, gaps } = trace.figures;
+    const whole = gaps ? "" : ", none lost";
+    trace.tell(at, "end", event.outcome === "close" ? `Complete: ${plural(packets, "packet")}${whole}` : `Ended after ${plural(packets, "packet")}`);
   },
 };
+
+const name = (data) => (typeof data?.name === "string" ? clean(data.name).slice(0, 60) : "a tool");
+
+const TELLING = {
+  DELTA(trace) {
+    const first = !trace.written;
+    trace.written = true;
+    return first && "The text begins";
+  },
+  ERROR: (_, { code }) => `The agent reports ${clean(code).slice(0, 60)}`,
+  TOOL_CALL: (_, { data }) => `The agent calls ${name(data)}`,
+  CITATION_BLOCK: (_, { data }) => Array.isArray(data?.citations) && `The agent names ${plural(data.citations.length, "source")}`,
+};
+
+const STREAMS = [200, 204]; // a 204 says that nothing follows
+
+/** Return a number with its noun. */
+export const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 const NAMES = {
   duplicate: "dropped duplicate", gap: "gap", rewind: "rewind", cut: "connection lost",
@@ -107,7 +163,7 @@ export function describe(mark) {
     rewind: () => `: back to packet ${mark.to}`,
     cut: () => (mark.reason ? `: ${mark.reason}` : ""),
   }[mark.kind]();
-  const name = NAMES[mark.kind];
+  const name = mark.failed ? "failed attempt" : NAMES[mark.kind];
   return `${name[0].toUpperCase()}${name.slice(1)}${more}, at ${when}`;
 }
 

@@ -2,10 +2,12 @@
 
 import { Answer } from "./answer.js";
 import { clean } from "./clean.js";
-import { element } from "./draw.js";
-import { notice, streamError } from "./events.js";
-import { seconds, Trace } from "./trace.js";
+import { element, plain } from "./draw.js";
+import { notice, Seam, streamError } from "./events.js";
+import { nextFrame } from "./pauses.js";
+import { plural, seconds, Trace } from "./trace.js";
 
+const SLICE = 8; // ms of reading at once
 const OPENING = { connect: "connecting", open: "open", wait: "waiting" };
 
 /** `onChange` is called with the turn when its status or stream changes. */
@@ -19,6 +21,8 @@ export class Turn {
     this.replayedTo = null; // the last packet that was shown before a reload
     this.keptText = "";
     this.error = null;
+    this.seam = null; // where the connection was lost last
+    this.reloaded = false; // whether that is shown
     this.answer = new Answer();
     this.trace = new Trace();
     this.leaving = new AbortController();
@@ -30,8 +34,8 @@ export class Turn {
     this.select = element("button", "quiet", "Show timeline");
     this.select.type = "button";
     const meta = element("p", "meta", this.meta, this.select);
-    const asked = this.question === null ? null : element("div", "question", clean(this.question));
-    if (asked) asked.dataset.testid = "question";
+    const asked = this.question === null ? element("h2", "hidden-label", "Answer") : element("h2", "question", ...plain(clean(this.question)));
+    if (this.question !== null) asked.dataset.testid = "question";
     this.element = element("article", "turn", asked, this.answer.element, meta);
     this.element.dataset.testid = "turn";
     this.element.setAttribute("aria-label", this.question === null ? "Answer" : `Answer to: ${clean(this.question).slice(0, 80)}`);
@@ -71,6 +75,33 @@ export class Turn {
     else if (!known) this.onChange(this);
     const error = event.type === "cut" ? event.error : null;
     if (error?.severity) this.answer.addNotice(streamError(error));
+    if (event.type === "cut") this.lose();
+    if (event.type === "packet") this.resume();
+  }
+
+  // A cut and its resume are one line in the answer; so are several cuts within one paragraph.
+  lose() {
+    if (this.seam?.element.dataset.state === "waiting") return; // an attempt to connect failed
+    if (!this.seam || !this.answer.endsWith(this.seam)) {
+      this.seam = new Seam("Connection lost");
+      this.answer.addSeam(this.seam);
+    }
+    this.seam.happen(this.answer.words);
+  }
+
+  resume() {
+    if (this.seam?.element.dataset.state !== "waiting") return;
+    this.seam.say("resumed", this.trace.figures.gaps ? "resumed" : "resumed, nothing lost");
+  }
+
+  // The packets before a reload come again; the first one after them shows where it was.
+  passReload(seq) {
+    if (this.replayedTo === null || this.reloaded || seq <= this.replayedTo) return;
+    this.reloaded = true;
+    const seam = new Seam("Page reloaded");
+    seam.happen(this.answer.words);
+    seam.say("resumed", "continued, nothing lost");
+    this.answer.addSeam(seam);
   }
 
   /** Read a stream to its end; `open` gets the options of the call and returns the stream. */
@@ -79,30 +110,44 @@ export class Turn {
     try {
       const onTrace = (event) => this.record(event);
       const stream = open({ signal: this.leaving.signal, onTrace, rewinds: true });
-      for await (const packet of stream) this.answer.add(packet);
-      this.finish("done");
+      await this.take(stream);
+      await this.finish("done");
     } catch (error) {
-      this.fail(error);
+      await this.fail(error);
     }
   }
 
-  finish(status) {
-    this.answer.end();
+  // Packets that are there already come without a pause, in which the browser could draw.
+  async take(stream) {
+    let end = performance.now() + SLICE;
+    for await (const packet of stream) {
+      this.passReload(packet.seq);
+      this.answer.add(packet);
+      if (performance.now() < end) continue;
+      await nextFrame();
+      end = performance.now() + SLICE;
+    }
+  }
+
+  async finish(status) {
+    if (status === "done") this.resume();
+    else if (this.seam?.element.dataset.state === "waiting") this.seam.say("failed", "not resumed");
+    await this.answer.end();
     this.change(status);
   }
 
-  fail(error) {
+  async fail(error) {
     if (this.leaving.signal.aborted) {
-      this.answer.addNotice(notice("info", "Left before the answer began"));
+      this.answer.addNotice(notice("info", "Stopped before the answer began"));
       return this.finish("left");
     }
     this.error = error;
     if (error?.streamError?.code === "cancelled") {
-      this.finish("cancelled");
-      this.answer.addNotice(notice("info", "Cancelled", "The agent has stopped."));
+      await this.finish("cancelled");
+      this.answer.addNotice(notice("info", "Stopped", "The agent no longer works on it."));
       return;
     }
-    this.finish("failed");
+    await this.finish("failed");
     const made = error?.streamError ? streamError(error.streamError) : notice("fatal", titleOf(error), error?.message ?? String(error));
     this.answer.addNotice(made);
     this.failure = made;
@@ -117,11 +162,10 @@ export class Turn {
   }
 
   summary() {
-    const { packets, reconnects, firstPacket } = this.trace.figures;
+    const { packets, reconnects, firstPacket, gaps } = this.trace.figures;
     const parts = [];
-    if (packets) parts.push(`${packets} packet${packets === 1 ? "" : "s"}`, seconds(this.trace.last), `first after ${seconds(firstPacket)}`);
-    if (reconnects) parts.push(`${reconnects} reconnect${reconnects === 1 ? "" : "s"}${this.status === "done" ? ", nothing lost" : ""}`);
-    if (this.replayedTo !== null && packets) parts.push(`reloaded after packet ${this.replayedTo}`);
+    if (packets) parts.push(plural(packets, "packet"), seconds(this.trace.last), `first after ${seconds(firstPacket)}`);
+    if (reconnects) parts.push(`${plural(reconnects, "reconnect")}${this.status === "done" && !gaps ? ", nothing lost" : ""}`);
     return parts.join(" · ");
   }
 }
