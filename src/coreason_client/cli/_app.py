@@ -21,6 +21,7 @@ from .output import print_stdout
 from .profiles import PROFILES_EPILOG, profiles
 from .serve import EPILOG as SERVE_EPILOG
 from .serve import serve
+from .store import app as store
 
 __all__ = ["app"]
 
@@ -78,5 +79,6 @@ app.command(epilog=LLM_EPILOG)(llm)
 app.command("llm models", epilog=MODELS_EPILOG, hidden=True)(models)
 app.command("llm logs", epilog=LOGS_EPILOG, hidden=True)(logs)
 app.add_typer(a2a, name="a2a")
+app.add_typer(store, name="store")
 app.command(epilog=PROFILES_EPILOG)(profiles)
 app.command(epilog=COMPLETION_EPILOG)(completion)
