@@ -1,4 +1,4 @@
-"""`coreason store`: commands for the store of a server."""
+"""`coreason store backup`: a copy of the store of a server."""
 
 import json
 from pathlib import Path
