@@ -226,6 +226,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client._http._checks",
         "coreason_client.llm.providers",  # their names, for shell completion
         "coreason_client.server",
+        "coreason_client.server.log",  # its backup
         "coreason_client.inspector",
         "coreason_client.agents",
     },

@@ -9,6 +9,7 @@ from coreason_client import __version__
 
 from ._group import CommandGroup
 from .a2a import app as a2a
+from .backup import app as store
 from .chat import EPILOG as CHAT_EPILOG
 from .chat import chat
 from .completion import COMPLETION_EPILOG, completion
@@ -78,5 +79,6 @@ app.command(epilog=LLM_EPILOG)(llm)
 app.command("llm models", epilog=MODELS_EPILOG, hidden=True)(models)
 app.command("llm logs", epilog=LOGS_EPILOG, hidden=True)(logs)
 app.add_typer(a2a, name="a2a")
+app.add_typer(store, name="store")
 app.command(epilog=PROFILES_EPILOG)(profiles)
 app.command(epilog=COMPLETION_EPILOG)(completion)

@@ -1,7 +1,7 @@
 """The worker that several owners share."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -30,6 +30,9 @@ class MemoryDatabase:
         connection.execute("COMMIT")
 
     def maintain(self, connection: sqlite3.Connection) -> None:
+        pass
+
+    def back_up(self, connection: sqlite3.Connection, run_waiting: Callable[[], bool]) -> None:
         pass
 
     def close(self, connection: sqlite3.Connection) -> None:

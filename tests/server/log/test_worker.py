@@ -59,6 +59,9 @@ class Database:
         if self.maintain_error is not None:
             raise self.maintain_error
 
+    def back_up(self, connection: sqlite3.Connection, run_waiting: Callable[[], bool]) -> None:
+        pass
+
     def close(self, connection: sqlite3.Connection) -> None:
         connection.close()
 

@@ -24,6 +24,7 @@ from ..stream import AgentStream
 from ._agent import Runner
 from ._durable_writer import DurableWriter, Origin
 from ._end_errors import ABANDONED, AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
+from ._forgotten import check_awaited, watch_forgotten
 from ._quotas import Quotas, Unit
 from ._steps import JournaledSteps, Steps
 from ._writer import StreamWriter
@@ -292,6 +293,7 @@ async def _run(
 ) -> None:
     set_current_stream(stream, durable=durable)
     await runner(request, stream)
+    check_awaited(stream)
 
 
 class Producers:
@@ -308,6 +310,7 @@ class Producers:
         quotas: Quotas,
     ) -> None:
         self._runner = runner
+        watch_forgotten()
         self._on_unwritten = on_unwritten
         self._log = log
         self._options = options

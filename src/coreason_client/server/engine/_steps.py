@@ -95,6 +95,8 @@ class Steps:
         self._stream_id = stream_id
         self._paths = Paths()
         self._uuids = 0  # asked for outside steps
+        self.forgotten: list[str] = []
+        """Calls of the stream that were not awaited, see `watch_forgotten`."""
 
     def run(
         self,

@@ -22,6 +22,7 @@ from typing import Literal
 
 from ..errors import LogUnavailable
 from . import _schema, _sql
+from ._backup import BackupRequests
 from ._sql import LogConnection
 
 __all__ = ["LogFile"]
@@ -67,6 +68,7 @@ class LogFile:
         self._synchronous = synchronous
         self._lock_timeout = lock_timeout
         self._folder: Path | None = None  # None for a database in memory
+        self._backups: BackupRequests | None = None  # as above
         self._in_place: dict[str, tuple[int, int]] = {}
         self._limited = False
         self._max_pages = 0  # the limit of SQLite while there is space
@@ -140,6 +142,11 @@ class LogFile:
         due = staged.count >= self.max_staged or staged.size >= MAX_STAGED_BYTES or staged.dropped
         if due and time.monotonic() >= self._move_at and not self._move(connection):
             self._move_at = time.monotonic() + _MOVE_RETRY_SECONDS
+
+    def back_up(self, connection: LogConnection, run_waiting: Callable[[], bool]) -> None:
+        """Copy the file if another process has requested it, see `BackupRequests`."""
+        if self._backups is not None:
+            self._backups.serve(connection, run_waiting)
 
     def close(self, connection: LogConnection) -> None:
         """Move the staged entries if there is space for it, and close the file."""
@@ -225,6 +232,7 @@ class LogFile:
         """Record the identity of the file and of its write-ahead log."""
         path: str = db.execute("PRAGMA database_list").fetchone()[2]
         self._folder = Path(path).parent if path else None
+        self._backups = BackupRequests(path) if path else None
         self._in_place = {}
         for watched in (path, f"{path}-wal") if path else ():
             try:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import LogError, LogUnavailable
@@ -26,6 +27,7 @@ Connection = TypeVar("Connection", bound=sqlite3.Connection)
 _MAX_JOBS = 256  # in one commit
 # How long a batch may be delayed. A commit costs the same for one append as for ten.
 _BATCH_DELAY_SECONDS = 0.005
+_IDLE_SECONDS = 1.0  # until an idle worker looks for the request of a backup
 _STOPPED = "the log has been stopped"
 
 
@@ -40,6 +42,12 @@ class Database(Protocol[Connection]):
 
     def maintain(self, connection: Connection) -> None:
         """Do maintenance after a commit; no caller waits for it. It must not raise."""
+
+    def back_up(self, connection: Connection, run_waiting: Callable[[], bool]) -> None:
+        """Copy the database if a copy is requested; must not raise. It is called now and then.
+
+        Between two steps it calls `run_waiting`, which returns False if it must end.
+        """
 
     def close(self, connection: Connection) -> None:
         """Close the database."""
@@ -90,6 +98,8 @@ class Worker(Generic[Connection]):
         self._ready: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="coreason-log", daemon=True)
         self._batch_delay = BatchDelay(_BATCH_DELAY_SECONDS)
+        self._batch: list[_Job] = []  # without a result
+        self._lost = False  # the database must not be written any more
         self._lock = threading.Lock()  # no job is queued after `refusal` is set
         self.refusal: str | None = None
         """Why new jobs are refused, None while the worker accepts them."""
@@ -144,18 +154,10 @@ class Worker(Generic[Connection]):
             self._ready.put(error)
             return
         self._ready.put(None)
-        batch: list[_Job] = []
+        run_waiting = partial(self._run_waiting, connection)
         try:
-            while batch := self._next_batch():
-                self._run(connection, batch)
-                if problem := self._database.problem():
-                    logger.error("%s", problem)
-                    self._refuse(problem)
-                    break
-                self._batch_delay.batch_finished(more_waiting=not self._jobs.empty())
-                _deliver(batch)
-                batch = []  # these jobs are done, even if the next step fails
-                self._database.maintain(connection)
+            while self._run_next(connection, _IDLE_SECONDS):
+                self._database.back_up(connection, run_waiting)
         except BaseException as error:
             self._refuse(
                 f"the thread of the log has ended with an error ({_name(error)}): "
@@ -163,12 +165,38 @@ class Worker(Generic[Connection]):
             )
             logger.critical("the thread of the log has ended with an error", exc_info=error)
         finally:
-            self._end(connection, batch)
+            self._end(connection)
 
-    def _end(self, connection: Connection, batch: list[_Job]) -> None:
+    def _run_next(self, connection: Connection, wait: float) -> bool:
+        """Run the jobs that wait, or that come within some seconds; return False to stop."""
+        if self._lost or (batch := self._next_batch(wait)) is None:
+            return False
+        if not batch:
+            return True
+        self._batch = batch
+        self._run(connection, batch)
+        if problem := self._database.problem():
+            logger.error("%s", problem)
+            self._refuse(problem)
+            self._lost = True
+            return False
+        self._batch_delay.batch_finished(more_waiting=not self._jobs.empty())
+        _deliver(batch)
+        self._batch = []  # these jobs are done, even if the next step fails
+        self._database.maintain(connection)
+        return True
+
+    def _run_waiting(self, connection: Connection) -> bool:
+        """Run one batch of the jobs that wait; return False if the worker must stop."""
+        if self._jobs.empty() or self._run_next(connection, 0):
+            return True
+        self._jobs.put(None)
+        return False
+
+    def _end(self, connection: Connection) -> None:
         """Fail all jobs without a result and close the connection."""
         try:
-            _refuse_all(batch, self.refusal or _STOPPED)
+            _refuse_all(self._batch, self.refusal or _STOPPED)
             _refuse_all(self._waiting(), self.refusal or _STOPPED)
             self._on_end()
         except BaseException:  # there is no caller to raise it to
@@ -179,10 +207,15 @@ class Worker(Generic[Connection]):
             except BaseException:  # there is no caller to raise it to
                 logger.warning("the connection of the log could not be closed", exc_info=True)
 
-    def _next_batch(self) -> list[_Job]:
-        """Wait for a job and take all jobs that wait with it; return none to stop."""
-        job = self._jobs.get()
-        if job is not None and (delay := self._batch_delay.remaining(time.monotonic())):
+    def _next_batch(self, wait: float) -> list[_Job] | None:
+        """Wait for a job and take all jobs that wait with it; return None to stop."""
+        try:
+            job = self._jobs.get(timeout=wait)
+        except queue.Empty:
+            return []
+        if job is None:
+            return None
+        if delay := self._batch_delay.remaining(time.monotonic()):
             time.sleep(delay)
         self._batch_delay.batch_started(time.monotonic())
         batch: list[_Job] = []
