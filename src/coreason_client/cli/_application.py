@@ -47,6 +47,7 @@ _OPTION_NAMES = {
 }
 # AgentApp keeps the status of a stream at least as long as its packets.
 _FINAL_RETENTION = 86400.0
+_GUIDE_ID = "guide"  # that of the built-in agent, which is a title on the page
 _RELOAD_DRAIN = 1.0  # seconds; who changes a file wants to see the effect
 # The guide would finish before anybody could cut a connection or press another button of the page.
 _SECONDS_PER_WORD = 0.04
@@ -101,6 +102,10 @@ class ServeConfig:
         options = (self.card, self.extended_card, self.grpc_address)
         return self.a2a or any(option is not None for option in options)
 
+    @property
+    def _serves_guide(self) -> bool:
+        return self.agent is None and self.llm is None
+
     def app(self) -> "AgentApp":
         """Create the application.
 
@@ -138,7 +143,7 @@ class ServeConfig:
                 max_restarts=self.max_restarts,
                 public_url=self.public_url,
                 root_path=self.root_path,
-                agent_id=self.agent_id,
+                agent_id=self.agent_id or (_GUIDE_ID if self._serves_guide else None),
                 a2a=self._a2a_settings(),
                 page=self.page,
                 **self._times(),
@@ -158,7 +163,7 @@ class ServeConfig:
 
     def _documents(self) -> dict[str, str]:
         """Return the documents that the guide cites, for the page."""
-        if self.agent is not None or self.llm is not None or not self.page:
+        if not (self._serves_guide and self.page):
             return {}
         from ..agents.guide import documents
 
