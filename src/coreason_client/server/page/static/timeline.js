@@ -245,7 +245,7 @@ export class Timeline {
     }
   }
 
-  // From 100 bytes, which an almost empty packet has, to the largest packet, but at least 250.
+  // From 100 bytes, which an almost empty packet has, to the largest text, but at least 250.
   barHeight(bytes) {
     const [top, bottom] = this.rows.bars;
     const share = Math.log(Math.max(bytes, 100) / 100) / Math.log(Math.max(this.trace.largest, 250) / 100);

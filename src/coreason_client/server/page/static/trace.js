@@ -16,7 +16,7 @@ export class Trace {
     this.ended = false;
     this.written = false; // whether there was text
     this.last = 0;
-    this.largest = 0; // bytes of a packet
+    this.largest = 0; // bytes of a packet with text
     this.story = []; // {at, kind, text}: what happened, for people to read
     this.failures = 0; // attempts since the last connection
     this.figures = {
@@ -51,7 +51,7 @@ export class Trace {
   /** Add a line to the story; one of the same kind can take the place of the last one. */
   tell(at, kind, text, instead = false) {
     if (instead && this.story.at(-1)?.kind === kind) this.story.pop();
-    if (this.story.length < MAX_STORY || kind === "end") this.story.push({ at, kind, text });
+    if (this.story.length < MAX_STORY || this.ended) this.story.push({ at, kind, text });
   }
 
   endBand(at, outcome) {
@@ -81,7 +81,7 @@ const RECORDERS = {
     const { figures } = trace;
     figures.packets += 1;
     figures.bytes += event.bytes;
-    trace.largest = Math.max(trace.largest, event.bytes);
+    if (event.packet.op === "DELTA") trace.largest = Math.max(trace.largest, event.bytes);
     if (figures.firstPacket === null) {
       figures.firstPacket = at;
       trace.tell(at, "first", "The first packet arrived");
@@ -125,7 +125,8 @@ const RECORDERS = {
     trace.ended = true;
     const { packets, gaps } = trace.figures;
     const whole = gaps ? "" : ", none lost";
-    trace.tell(at, "end", event.outcome === "close" ? `Complete: ${plural(packets, "packet")}${whole}` : `Ended after ${plural(packets, "packet")}`);
+    const complete = event.outcome === "close";
+    trace.tell(at, complete ? "end" : "failed", complete ? `Complete: ${plural(packets, "packet")}${whole}` : `Ended after ${plural(packets, "packet")}`);
   },
 };
 
