@@ -77,7 +77,7 @@ proto: $(INSTALLED) ## generate the descriptors of the gRPC messages from the pr
 browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if they are missing
 	@$(BIN)/python -m tests.browser.install
 
-test: $(INSTALLED) browser ## run the whole test suite
+test: $(INSTALLED) browser ## run all tests but those of `make check`; both together are everything
 	@# Each process takes a run of neighbouring files, so few of them start the same servers.
 	$(BIN)/pytest -q -n 4 --dist worksteal $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(addprefix --ignore=,$(STATIC)))
 	@# Alone, because the other tests would disturb what it measures.

@@ -108,7 +108,7 @@ def test_a_follow_up_means_what_it_follows(client: CAPClient) -> None:
     assert alone
 
 
-@pytest.mark.parametrize("question", ["", "   ", "Hello!", "Which bird sings at night?", "🦜"])
+@pytest.mark.parametrize("question", ["", "   ", "Which bird sings at night?", "🦜"])
 def test_it_always_has_something_to_say(client: CAPClient, question: str) -> None:
     packets = ask(client, question)
     assert "These are the topics" in text(packets)
@@ -116,6 +116,14 @@ def test_it_always_has_something_to_say(client: CAPClient, question: str) -> Non
     assert "README.md" in pages
     assert "docs/cap.md" in pages
     assert isinstance(packets[-1], ClosePacket)
+
+
+@pytest.mark.parametrize("greeting", ["Hello", "hi!", "Good morning.", "Hello there", "Thanks"])
+def test_a_greeting_is_answered_with_two_sentences(client: CAPClient, greeting: str) -> None:
+    packets = ask(client, greeting)
+    assert text(packets).startswith("Hello! I answer questions about this package")
+    assert len(text(packets)) < 200
+    assert cited(packets) == []
 
 
 def test_a_request_without_messages_is_answered_too(client: CAPClient) -> None:

@@ -38,3 +38,12 @@ def test_the_command_says_how_to_continue(url: str, verb: str) -> None:
     assert (code, out) == (0, "Booked.\n")
     _, listed, _ = run_a2a("list", url, "--state", "auth-required")
     assert found[1] not in listed
+
+
+@pytest.mark.parametrize("token", [[], ["--token", "wrong"]])
+def test_a_refused_token_names_its_option(token: list[str]) -> None:
+    with running(AgentApp(book, a2a=True, api_keys=["key-1"])) as server:
+        code, out, err = run_a2a("send", server.url, "Book.", *token)
+    assert (code, out) == (1, "")
+    assert err.endswith(": set the token of the agent with --token or COREASON_A2A_TOKEN\n")
+    assert err.count("\n") == 1

@@ -10,7 +10,13 @@ import pytest
 from coreason_client import CAPClient
 from coreason_client.cli._application import ServeConfig, redacted_log
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.server import MemoryStreamLog, SQLiteStreamLog, ValkeyStreamLog, running
+from coreason_client.server import (
+    A2A,
+    MemoryStreamLog,
+    SQLiteStreamLog,
+    ValkeyStreamLog,
+    running,
+)
 
 CONFIG: dict[str, Any] = {
     "agent": None,
@@ -100,3 +106,11 @@ def test_the_guide_pauses_after_each_word_if_somebody_watches() -> None:
 def test_keys_are_not_shown() -> None:
     hidden = {"api_keys": ["hide-me"], "ticket_secrets": ["hide-me-too"], "metrics_key": "hide-me"}
     assert "hide-me" not in repr(ServeConfig(**CONFIG | hidden))
+
+
+def test_http_webhooks_are_allowed_on_request() -> None:
+    for allowed in (False, True):
+        settings = ServeConfig(**{**CONFIG, "a2a": True, "http_webhooks": allowed})._a2a_settings()
+        assert isinstance(settings, A2A)
+        assert settings.allow_http_webhooks is allowed
+    assert ServeConfig(**{**CONFIG, "http_webhooks": True}).serves_a2a

@@ -26,12 +26,14 @@ from .command import coreason, coreason_here, environment
         ["serve", "--help"],
     ],
 )
-def test_help_has_examples_and_every_exit_code(arguments: list[str]) -> None:
+def test_help_has_examples_and_names_the_exit_codes_once(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
     assert "Examples:" in result.stdout
-    for code in ExitCode:
-        assert f"{code.value:>3}  " in result.stdout
+    listed = [f"{code.value:>3}  " in result.stdout for code in ExitCode]
+    assert listed == [arguments == ["--help"]] * len(ExitCode)
+    hint = "coreason --help lists the exit codes." in result.stdout
+    assert hint is (arguments != ["--help"])
 
 
 @pytest.mark.parametrize("columns", [80, 120])

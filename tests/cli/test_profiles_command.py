@@ -74,3 +74,12 @@ def test_a_model_of_a_profile_is_asked(tmp_path: Path) -> None:
     done = coreason_here("llm", "--profile", "fast", "hi", env=env)
     assert done.returncode == 1  # there is no key for it
     assert "key" in done.stderr
+
+
+def test_a_word_that_is_no_profile_is_asked_and_that_is_said(tmp_path: Path) -> None:
+    env = config(tmp_path, '[profiles.prod]\nurl = "https://agent.example"\n')
+    done = coreason_here("chat", "prd", env=env)
+    assert done.returncode == 0
+    assert "There is no profile 'prd': it is asked as a question.\n" in done.stderr
+    done = coreason_here("chat", "How do I resume a stream?", env=env)
+    assert "profile" not in done.stderr

@@ -184,7 +184,7 @@ def test_ctrl_c_drains_and_ends_well(tmp_path: Path) -> None:
 def test_a_second_signal_ends_it_at_once(folder: Path, number: signal.Signals, code: int) -> None:
     arguments = ["serve", "served_here:agent", "--port", "0", "--log-format", "json"]
     with Process(*arguments, cwd=folder) as process:
-        [url] = re.findall(r"at (http://\S+),", process.expect("}'\n"))
+        url = json.loads(process.expect("\n"))["url"]
         with CAPClient(url, "any") as client, client.chat("wait") as answer:
             assert next(answer) == "begun "
             process.signal(number)
@@ -202,13 +202,15 @@ def assert_drained(errors: str) -> None:
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d"
     for line in errors.splitlines():
         assert re.match(rf"{time} INFO coreason_client\.server: ", line), line
-    assert re.search(r"draining: 0 streams, up to 15 seconds\n.*drained in 0\.\d+ s", errors)
+    assert re.search(r"draining: 0 streams, up to 10 seconds\n.*drained in 0\.\d+ s", errors)
 
 
 def test_every_line_is_json_and_v_adds_the_access_log(folder: Path) -> None:
     arguments = ["serve", "served_here:agent", "--port", "0", "--log-format", "json", "-v"]
     with Process(*arguments, cwd=folder) as process:
-        [url] = re.findall(r"at (http://\S+),", process.expect("}'\n"))
+        announced = json.loads(process.expect("\n"))
+        url = announced["url"]
+        assert announced["message"].startswith(f"Serving served_here:agent at {url}, ")
         assert httpx2.get(f"{url}/health?a=b", timeout=PATIENCE).status_code == 200
         process.signal(signal.SIGTERM)
         assert process.end() == 0
@@ -259,7 +261,11 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
         ),
         (["--store", "http://:secret@x"], 2, "valkey://HOST, got 'http'"),
         (["--store", "sqlite:no/such/folder/x.db"], 1, "cannot be opened"),
-        (["--workers", "2"], 2, "--workers must be 1 with MemoryStreamLog, .*, got 2"),
+        (
+            ["--workers", "2"],
+            2,
+            "--workers must be 1 with MemoryStreamLog, .*, got 2: add --store valkey://HOST, or .*",
+        ),
         (
             ["--workers", "2", "--log", "sqlite:x.db"],
             2,
@@ -304,6 +310,7 @@ def test_a_taken_port_is_one_sentence() -> None:
         port = str(taken.getsockname()[1])
         result = CliRunner().invoke(app, ["serve", "--port", port])
     assert result.exit_code == 1
-    assert (
-        result.stderr == f"error: cannot listen on 127.0.0.1, port {port}: address already in use\n"
+    assert result.stderr == (
+        f"error: cannot listen on 127.0.0.1, port {port}: address already in use: stop the other "
+        "server, or choose another port (0 is any free one)\n"
     )

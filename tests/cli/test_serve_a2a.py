@@ -209,7 +209,10 @@ def test_a_port_of_grpc_that_is_in_use_is_one_sentence(folder: Path) -> None:
         port = sock.getsockname()[1]
         command = ["serve", "painter_here:painter", "--port", "0", "--grpc-port", str(port)]
         result = CliRunner().invoke(app, command)
-    message = f"error: cannot listen on 127.0.0.1, port {port}: address already in use\n"
+    message = (
+        f"error: cannot listen on 127.0.0.1, port {port}: address already in use: stop the other "
+        "server, or choose another port (0 is any free one)\n"
+    )
     assert (result.exit_code, result.stderr, result.stdout) == (1, message, "")
 
 

@@ -74,7 +74,7 @@ def test_tls_keys_metrics_and_the_drain(folder: Path) -> None:
                 process.signal(signal.SIGTERM)
                 next(answer)
         assert process.end() == 0
-        assert "draining: 1 streams, up to 5.1 seconds" in process.errors
+        assert "draining: 1 streams, up to 0.1 seconds" in process.errors
         assert not re.search("Traceback|scraper|old|new ann", process.errors)
 
 

@@ -74,7 +74,7 @@ def test_a_draining_server_serves_resumes_and_refuses_what_is_new(tmp_path: Path
             assert first.rest().text == "ab"
         peer.close()
         assert program.end() == 0
-        program.expect(r"draining: 1 streams, up to 65 seconds")
+        program.expect(r"draining: 1 streams, up to 60 seconds")
         program.expect(r"drained in \d+\.\d+ seconds")
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", port_of(url)), LIMIT)
@@ -339,7 +339,7 @@ async def test_the_log_says_how_long_a_drain_took(caplog: pytest.LogCaptureFixtu
         async with app.lifespan():
             pass
     events = {getattr(record, "event", ""): record for record in caplog.records}
-    assert events["draining"].getMessage() == "draining: 0 streams, up to 1.5 seconds"
+    assert events["draining"].getMessage() == "draining: 0 streams, up to 1 seconds"
     assert events["drained"].getMessage().startswith("drained in 0.0")
     assert isinstance(events["draining"].__dict__["streams"], int)
 

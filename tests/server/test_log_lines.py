@@ -91,9 +91,9 @@ def test_a_refusal(
 
 
 def test_a_drain(lines: pytest.LogCaptureFixture) -> None:
-    _lines.draining(2, 15.0)
+    _lines.draining(2, 10.0)
     _lines.drained(0.5)
     assert lines.messages == [
-        "draining: 2 streams, up to 15 seconds",
+        "draining: 2 streams, up to 10 seconds",
         "drained in 0.500 seconds",
     ]

@@ -96,7 +96,7 @@ def test_a_worker_that_dies_is_replaced_and_all_drain_together(tmp_path: Path) -
             pids = started(program, 3)
             # To all at once, as systemd does; the parent passes its own on to the workers.
             os.killpg(program.pid, signal.SIGTERM)
-            program.expect("draining: 1 streams, up to 65 seconds")
+            program.expect("draining: 1 streams, up to 60 seconds")
             answer.rest()  # a shared log: readers leave
         assert not gone(serving)
         (tmp_path / "go").touch()

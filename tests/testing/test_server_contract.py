@@ -9,6 +9,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coreason_client.server import AgentApp, AgentStream, running
+from coreason_client.testing.contracts import server_contract
 from coreason_client.testing.contracts._cap_peer import CAPPeer
 from coreason_client.testing.contracts.server_contract import ServerContract, ServerUnderTest
 from coreason_manifest.definitions.service import ServiceRequest
@@ -94,3 +95,18 @@ def test_a_wrong_server_fails(change: Wrong, test: str) -> None:
                 run(**{name: given[name] for name in inspect.signature(run).parameters})
         finally:
             peer.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "failing"),
+    [
+        (other_status(200, 500), "test_an_answer_is_a_numbered_stream"),
+        (without_ids, "test_every_event_has_its_position_as_id"),
+    ],
+)
+def test_a_fault_that_other_tests_build_on_is_one_failure(change: Wrong, failing: str) -> None:
+    with running(wrong_server(change)) as server:
+        found = server_contract._first_failed(ServerUnderTest(server.url, *KEYS))
+    assert found == failing
+    assert failing not in server_contract._NEEDS[failing]
+    assert set(server_contract._NEEDS) <= set(dir(ServerContract))

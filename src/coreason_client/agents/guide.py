@@ -34,6 +34,14 @@ _MAX_SNIPPET_CHARS = 160
 _FEW_WORDS = 2
 _EARLIER_WEIGHT = 0.5
 _FOLLOW_UP = re.compile(r"\s*(and|or|but|also|then|what about|how about|why)\b", re.IGNORECASE)
+_GREETING = re.compile(
+    r"\s*(hello|hi|hey|good (morning|afternoon|evening)|thanks|thank you)\b\W*(there\W*)?",
+    re.IGNORECASE,
+)
+_WELCOME = (
+    "Hello! I answer questions about this package from its documentation, offline. Ask me for "
+    "example: How do I resume a stream? How do I serve an agent? How do I call a model?"
+)
 _PIECES = re.compile(r"\s*\S+|\s+\Z")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
 
@@ -60,6 +68,9 @@ def documents() -> dict[str, str]:
 async def _answer(request: ServiceRequest, stream: "AgentStream", pause: float) -> None:
     label = "Searching the documentation"
     question, earlier = _questions(request, await stream.history())
+    if _GREETING.fullmatch(question):
+        await stream.step("write", _write, stream, _WELCOME, pause, on_restart="resume")
+        return
     await stream.progress(label, 0)
     weights = _weights(question, earlier)
     await stream.thought(_thought(question, weights))

@@ -80,6 +80,7 @@ class ServeConfig:
     extended_card: str | None = None  # likewise
     grpc_address: str | None = None
     grpc_url: str | None = None
+    http_webhooks: bool = False
     page: bool = False
     chaos: bool = False
     watched: bool = False  # somebody watches the answers in a browser
@@ -100,7 +101,7 @@ class ServeConfig:
     def serves_a2a(self) -> bool:
         """True if the agent is also served over A2A; every option of A2A implies it."""
         options = (self.card, self.extended_card, self.grpc_address)
-        return self.a2a or any(option is not None for option in options)
+        return self.a2a or self.http_webhooks or any(option is not None for option in options)
 
     @property
     def _serves_guide(self) -> bool:
@@ -191,6 +192,7 @@ class ServeConfig:
             extended_card=None if extended is None else read_card("--extended-card", extended),
             grpc_address=self.grpc_address,
             grpc_url=self.grpc_url,
+            allow_http_webhooks=self.http_webhooks,
             # The host is that of HTTP, for which the command has its own check.
             grpc_allow_public=True,
         )

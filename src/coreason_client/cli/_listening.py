@@ -1,5 +1,6 @@
 """The address that a command listens on: its URL, its sockets, and what is wrong with it."""
 
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -79,4 +80,7 @@ def listen_errors(host: str, port: int) -> Iterator[None]:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Failure(f"cannot listen on {host}, port {port}: {reason}") from None
+        hint = ""
+        if error.errno == errno.EADDRINUSE:
+            hint = ": stop the other server, or choose another port (0 is any free one)"
+        raise Failure(f"cannot listen on {host}, port {port}: {reason}{hint}") from None

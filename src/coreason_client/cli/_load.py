@@ -31,6 +31,12 @@ def load_object(name: str, what: str, example: str) -> object:
             f"{what} must be given as MODULE:ATTRIBUTE, such as {example}, got {name!r}",
             ExitCode.USAGE,
         )
+    if module_name.endswith(".py"):
+        module = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise Failure(
+            f"{what} must be given by its module, not its file: {module}:{attribute}, got {name!r}",
+            ExitCode.USAGE,
+        )
     if sys.path[:1] != [str(Path.cwd())]:
         sys.path.insert(0, str(Path.cwd()))
     found: object = _import(module_name)

@@ -30,6 +30,7 @@ __all__ = [
     "GrpcPort",
     "GrpcUrl",
     "Host",
+    "HttpWebhooks",
     "Llm",
     "MaxConnections",
     "MaxRestarts",
@@ -326,6 +327,15 @@ GrpcUrl = Annotated[
         help="Address at which gRPC clients reach the server, if it is another one; with "
         "https:// if a proxy adds TLS.",
         show_default=False,
+    ),
+]
+
+HttpWebhooks = Annotated[
+    bool,
+    typer.Option(
+        "--http-webhooks",
+        help="Let A2A clients register webhooks that begin with http://, which everybody on the "
+        "way can read; implies --a2a.",
     ),
 ]
 

@@ -1,5 +1,6 @@
 """Runs the application of `coreason serve`: in this process, in workers, or with restarts."""
 
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from ._application import ServeConfig
 from ._banner import banner
 from ._browser import open_browser
 from ._listening import Address, listen_errors
+from ._log_format import JsonFormatter
 from ._options import usage_error
 from .exits import Failure
 from .output import print_stdout
@@ -55,7 +57,9 @@ class Serving:
             text = partial(banner, config, url, authorization, uds=address.uds)
 
             def announce(grpc_port: int | None) -> None:
-                print_stdout(text(grpc_port=grpc_port))
+                shown = text(grpc_port=grpc_port)
+                # stdout and stderr often end in one file.
+                print_stdout(_json_line(shown, url) if config.log_format == "json" else shown)
                 if open_page:
                     open_browser(f"{url}/")
 
@@ -95,6 +99,13 @@ class Serving:
                     on_tick=on_tick,
                     **self.options,
                 )
+
+
+def _json_line(text: str, url: str) -> str:
+    """Return an announcement as a log line, without its example."""
+    fields = {"name": "coreason_client.server", "levelname": "INFO", "msg": text.split(" Press")[0]}
+    record = logging.makeLogRecord({**fields, "event": "serving", "url": url})
+    return JsonFormatter().format(record)
 
 
 @contextmanager

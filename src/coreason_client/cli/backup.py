@@ -8,7 +8,7 @@ import typer
 
 from ._durations import parse_duration
 from ._serve_options import STORE_VARIABLES
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from .output import open_output, print_stdout
 
 __all__ = ["BACKUP_EPILOG", "app"]
@@ -22,7 +22,7 @@ Examples:
 To restore it: stop the server, move the store and its -wal file away, copy the backup to the place
 of the store, and start the server.
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 app = typer.Typer(

@@ -13,13 +13,14 @@ from ._chat_settings import ChatSettings, Options, resolve
 from ._logs import show_logs
 from ._options import Attach, System, Verbose, is_from_environment
 from ._question import question
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from .llm import complete_model
-from .output import print_stderr
+from .output import print_dimmed, print_stderr
 from .profiles import (
     complete_profile,
     complete_profile_word,
     load_profiles,
+    looks_like_name,
     profile_key,
     split_profile,
 )
@@ -46,7 +47,7 @@ Examples:
 
 A first word that is the name of a profile selects it; coreason profiles lists them.
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 
@@ -161,6 +162,9 @@ def chat(
         if conversation == "":
             raise Failure("--conversation must not be empty: omit it to start one", ExitCode.USAGE)
         name, texts = split_profile(arguments or (), profile, lambda: load_profiles().tables)
+        to_guide = name is None and url is None and llm is None
+        if to_guide and len(texts) == 1 and looks_like_name(texts) and load_profiles().tables:
+            print_dimmed(f"There is no profile {texts[0]!r}: it is asked as a question.")
         settings = resolve(
             Options(
                 **_by_source(context, "url", url),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .exits import EXIT_CODES_HELP, exit_codes
+from .exits import EXIT_CODES_HINT, exit_codes
 from .output import print_stdout
 
 __all__ = ["COMPLETION_EPILOG", "Shell", "completion"]
@@ -19,7 +19,7 @@ Examples:
 
 coreason --install-completion does it for the shell that it is started from.
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 

@@ -19,7 +19,15 @@ from coreason_client import (
 
 from .output import flush, print_error
 
-__all__ = ["EXIT_CODES_HELP", "ExitCode", "Failure", "exit_code_of", "exit_codes", "report_error"]
+__all__ = [
+    "EXIT_CODES_HELP",
+    "EXIT_CODES_HINT",
+    "ExitCode",
+    "Failure",
+    "exit_code_of",
+    "exit_codes",
+    "report_error",
+]
 
 
 class ExitCode(IntEnum):
@@ -46,6 +54,7 @@ Exit codes:
   130  interrupted
   141  the reader closed the output pipe
 """
+EXIT_CODES_HINT = "coreason --help lists the exit codes."
 
 
 class Failure(Exception):

@@ -18,7 +18,7 @@ from ._required_extras import require_server
 from .a2a._agent import AgentOptions, parse_headers
 from .a2a._commands import Extensions, Headers, Origins, Token
 from .a2a._redaction import redacting
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from .output import print_stdout
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Examples:
 The page can only reach the agent at URL, through a server on this machine that adds the key, the
 token and the headers. Whoever has the printed URL can use it until the command ends.
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 

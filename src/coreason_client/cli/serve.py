@@ -20,7 +20,7 @@ from ._secret_value import SecretValue, load_secret
 from ._serve_rules import address_rules, process_rules, refuse, tls_rules
 from ._serving import Serving
 from ._ticket_secrets import load_ticket_secrets
-from .exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 
 if TYPE_CHECKING:
     from ..server import AgentApp, StreamLog
@@ -46,7 +46,7 @@ Examples:
 An agent is async def agent(request, stream), or an async generator of text and events. A plain def
 runs in a thread, so it may block.
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 
@@ -81,6 +81,7 @@ def serve(
     extended_card: option.ExtendedCard = None,
     grpc_port: option.GrpcPort = None,
     grpc_url: option.GrpcUrl = None,
+    http_webhooks: option.HttpWebhooks = False,
     page: option.Page = None,
     open_page: option.OpenPage = False,
     chaos: option.Chaos = False,
@@ -161,6 +162,7 @@ def serve(
             extended_card=extended_card,
             grpc_address=None if grpc_port is None else host_port(host, grpc_port),
             grpc_url=grpc_url,
+            http_webhooks=http_webhooks,
             page=has_page,
             chaos=chaos,
             watched=chaos or open_page,
@@ -227,7 +229,9 @@ def _check(app: "AgentApp", host: str, workers: int) -> None:
     try:
         app.check_workers(workers)
     except ArgumentError as error:
-        raise usage_error(error, {"workers": "--workers"}) from None
+        message = usage_error(error, {"workers": "--workers"})
+        advice = "add --store valkey://HOST, or leave out --workers"
+        raise Failure(f"{message}: {advice}", ExitCode.USAGE) from None
     try:
         check_host(app, host)
     except ArgumentError:

@@ -2,14 +2,17 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from coreason_client import CoreasonError
+
 from .._logs import show_logs
 from .._options import Verbose, is_from_environment
-from ..exits import EXIT_CODES_HELP, exit_codes
+from ..exits import EXIT_CODES_HINT, Failure, exit_codes
 from ..profiles import complete_profile, looks_like_name
 from ._agent import AgentOptions, parse_headers
 from ._redaction import redacting
@@ -95,7 +98,7 @@ _Command = TypeVar("_Command", bound=Callable[..., None])
 def epilog(examples: Sequence[str]) -> str:
     """Return the text below the help of a command: its examples and the exit codes."""
     lines = "\n".join(f"  {example}" for example in examples)
-    return f"\b\nExamples:\n{lines}\n\n{EXIT_CODES_HELP}"
+    return f"\b\nExamples:\n{lines}\n\n{EXIT_CODES_HINT}"
 
 
 def agent_command(
@@ -116,7 +119,7 @@ def agent_command(
                 show_logs(values.pop("verbose"), default_level=logging.CRITICAL)
                 options = {name: values.pop(name, None) for name in _OPTIONS if name != "verbose"}
                 agent = _agent(context, values.pop("url"), options)
-                with redacting(*agent.secrets):
+                with redacting(*agent.secrets), _naming_token():
                     function(agent, **values)
 
         parameters = _parameters(function, names)
@@ -128,6 +131,18 @@ def agent_command(
         return function
 
     return decorate
+
+
+@contextmanager
+def _naming_token() -> Iterator[None]:
+    """Add to a 401 how to set the token."""
+    try:
+        yield
+    except CoreasonError as error:
+        if getattr(error, "status", None) != 401:
+            raise
+        advice = "set the token of the agent with --token or COREASON_A2A_TOKEN"
+        raise Failure(f"{error}: {advice}") from None
 
 
 def _parameters(function: Callable[..., None], names: Sequence[str]) -> list[inspect.Parameter]:

@@ -8,7 +8,7 @@ import typer
 
 from .._logs import show_logs
 from .._options import BaseUrl, Verbose
-from ..exits import EXIT_CODES_HELP, exit_codes
+from ..exits import EXIT_CODES_HINT, exit_codes
 from ..profiles import complete_profile
 from ._completion import complete_conversation, complete_model, complete_word
 
@@ -34,7 +34,7 @@ The key is read from LLM_API_KEY or from the variable of the provider, such as A
 the environment or in .env. coreason llm models lists models, coreason llm logs the saved
 conversations; both have a --help.
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 

@@ -10,7 +10,7 @@ import typer
 from coreason_client import ArgumentError
 
 from .._logs import show_logs
-from ..exits import EXIT_CODES_HELP, ExitCode, Failure, exit_codes
+from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from ..output import Output, open_output, print_stderr, show_rows
 from ._completion import complete_conversation
 
@@ -28,7 +28,7 @@ Examples:
   coreason llm logs --cid 3f9a --json | jq .usage
   coreason llm logs --delete 3f9a
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 

@@ -11,7 +11,7 @@ import typer
 
 from .._logs import show_logs
 from .._options import BaseUrl, Verbose
-from ..exits import EXIT_CODES_HELP, exit_codes
+from ..exits import EXIT_CODES_HINT, exit_codes
 from ..output import open_output, print_stderr, show_rows
 from ._completion import complete_provider
 
@@ -27,7 +27,7 @@ Examples:
   coreason llm models anthropic
   coreason llm models ollama --json | jq -r .id
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 

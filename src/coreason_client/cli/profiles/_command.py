@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ..exits import EXIT_CODES_HELP, exit_codes
+from ..exits import EXIT_CODES_HINT, exit_codes
 from ..output import print_stderr, print_stdout, show_rows
 from ._profile_file import load_profiles
 
@@ -16,7 +16,7 @@ Examples:
   coreason profiles
   coreason profiles --path
 
-{EXIT_CODES_HELP}
+{EXIT_CODES_HINT}
 """
 
 

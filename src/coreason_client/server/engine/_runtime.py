@@ -219,7 +219,7 @@ class Runtime:
 
     async def _first_drain(self) -> None:
         seconds, began = self.options.drain_timeout, self.loop.time()
-        draining(len(self.producers), seconds + self.options.cancel_grace)
+        draining(len(self.producers), seconds)
         if self.takeover is not None:
             await self.takeover.leave()
             self.producers.hand_over_at_boundaries()  # also those that it has started
