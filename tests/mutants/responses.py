@@ -52,8 +52,8 @@ MUTANTS = (
     Mutant(
         "repeated events are read again",
         _STATE,
-        "return self._increasing\n",
-        "return False\n",
+        'return "repeated" if self._increasing else None',
+        "return None",
         (f"{_TESTS}_state.py", f"{_TESTS}_reader.py"),
     ),
     Mutant(

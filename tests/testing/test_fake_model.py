@@ -2,6 +2,7 @@ import asyncio
 import socket
 import threading
 from contextlib import ExitStack
+from statistics import median
 from typing import Any
 from urllib.request import urlopen
 
@@ -243,5 +244,5 @@ def test_an_exchange_waits_for_no_acknowledgement(*, behind_proxy: bool) -> None
             proxy = stack.enter_context(ChaosProxy(model.url, plan=[]))
             options["base_url"] = proxy.url
         client = stack.enter_context(LLMClient(**options))
-        times = [client.generate(ASK)["seconds"] for _ in range(10)]
-    assert min(times) < 0.02
+        times = [client.generate(ASK)["seconds"] for _ in range(40)]
+    assert median(times) < 0.02
