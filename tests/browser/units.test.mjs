@@ -160,12 +160,16 @@ test("what is longer than a block may be is divided: lines, code, and letters th
       assert.ok(found.every((block) => !block.startsWith("\u0301")));
     }
   }
-  const code = fed(`~~~js\n${"let x = 1;\n".repeat(2_000)}~~~\n\nafter`, 1_000);
+  const code = fed(`~~~js\n${"let x = 1;\n".repeat(6_000)}~~~\n\nafter`, 1_000);
   assert.ok(code.length > 3);
   assert.equal(code.at(-1), "after");
   const trees = code.slice(0, -1).map((block) => parse(block));
   assert.ok(trees.every(([node, ...more]) => node.tag === "pre" && node.language === "js" && !more.length));
-  assert.equal(trees.map(([node]) => `${node.children[0].children[0]}\n`).join(""), "let x = 1;\n".repeat(2_000));
+  assert.equal(trees.map(([node]) => `${node.children[0].children[0]}\n`).join(""), "let x = 1;\n".repeat(6_000));
+  for (const row of ["| a | b |\n", "- item\n", "  1. item\n", "> said\n"]) {
+    const rows = `${row[0] === "|" ? "| a | b |\n|---|---|\n" : ""}${row.repeat(1_000)}`;
+    assert.equal(fed(rows, 100).length, 1, `${row} stays one block`);
+  }
   const [{ children }] = parse(`before ${"ก".repeat(5_000)} after`);
   assert.deepEqual(children.map((node) => node.tag ?? node), ["before ", "run", "run", "run", "run", "run", " after"]);
 });

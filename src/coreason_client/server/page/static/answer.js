@@ -104,7 +104,7 @@ export class Answer {
     }
     if (!this.waiting) [this.queue, this.drawn] = [[], 0];
     if (this.more) this.more.firstChild.textContent = `${this.left} more parts are not drawn; the timeline has all packets.`;
-    this.drawLive();
+    if (!this.waiting) this.drawLive(); // what waits changes it at once
     return true;
   }
 

@@ -9,7 +9,10 @@ import { closesFence, wholeUpTo } from "./markdown.js";
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)]) /;
-const MAX_REST = 4_000; // characters of a block; a longer one is ended, so drawing it again is cheap
+const STRUCTURE = /^(?:\s|[-*+>] |\d{1,9}[.)] )|\|/; // lists, quotes and tables, which belong together
+const MAX_PLAIN = 4_000; // characters of a paragraph, which is drawn again whenever it grows
+const MAX_REST = 20_000; // of everything else
+const MAX_LINE = 2_000; // a line of twice that is divided
 
 export class Blocks {
   constructor() {
@@ -39,13 +42,11 @@ export class Blocks {
   shorten(line, done) {
     if (this.startsBlock(line)) done.push(this.take());
     let rest = line;
-    while (this.size + rest.length > 2 * MAX_REST) {
-      if (this.size <= MAX_REST) {
-        const space = this.fence ? -1 : rest.lastIndexOf(" ", MAX_REST);
-        const end = space > 0 ? space + 1 : wholeUpTo(rest, MAX_REST);
-        this.lines.push(rest.slice(0, end));
-        rest = rest.slice(end);
-      }
+    while (rest.length > 2 * MAX_LINE) {
+      const space = this.fence ? -1 : rest.lastIndexOf(" ", MAX_LINE);
+      const end = space > 0 ? space + 1 : wholeUpTo(rest, MAX_LINE);
+      this.lines.push(rest.slice(0, end));
+      rest = rest.slice(end);
       done.push(this.take());
     }
     return rest;
@@ -62,7 +63,8 @@ export class Blocks {
 
   startsBlock(line) {
     if (!this.lines.length || !line.trim()) return false;
-    if (this.size > MAX_REST) return !this.fence || !closesFence(line, this.fence);
+    const plain = !this.fence && ![this.lines[0], this.lines.at(-1), line].some((each) => STRUCTURE.test(each));
+    if (this.size > (plain ? MAX_PLAIN : MAX_REST)) return !this.fence || !closesFence(line, this.fence);
     const afterBlank = !this.lines.at(-1).trim();
     if (!afterBlank || this.fence || /^\s/.test(line)) return false;
     // A partial line may still become an item of the list before it.

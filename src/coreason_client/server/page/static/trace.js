@@ -87,7 +87,8 @@ const RECORDERS = {
       trace.tell(at, "first", "The first packet arrived");
     }
     figures.lastSeq = event.packet.seq;
-    const told = TELLING[event.packet.op === "EVENT" ? event.packet.p.type : event.packet.op]?.(trace, event.packet.p);
+    const kind = event.packet.op === "EVENT" ? event.packet.p.type : event.packet.op;
+    const told = Object.hasOwn(TELLING, kind) && TELLING[kind](trace, event.packet.p);
     if (told) trace.tell(at, "event", told);
     trace.lastPacket = at;
     trace.mark("packet", at, event, { packet: event.packet, bytes: event.bytes, id: event.id });
@@ -138,7 +139,7 @@ const TELLING = {
     trace.written = true;
     return first && "The text begins";
   },
-  ERROR: (_, { code }) => `The agent reports ${clean(code).slice(0, 60)}`,
+  ERROR: (_, { code = "" }) => `The agent reports ${clean(code).slice(0, 60)}`,
   TOOL_CALL: (_, { data }) => `The agent calls ${name(data)}`,
   CITATION_BLOCK: (_, { data }) => Array.isArray(data?.citations) && `The agent names ${plural(data.citations.length, "source")}`,
 };
