@@ -65,9 +65,20 @@ def build() -> Path:
     if done.returncode:
         raise SystemExit(_without_tracebacks(done.stdout + done.stderr))
     write_texts(site)
+    page = site / "404.html"
+    page.write_text(relative_links(page.read_text(encoding="utf-8")), encoding="utf-8")
     if found := [*broken_links(site), *fetched_elsewhere(site)]:
         raise SystemExit("\n".join(found))
     return site
+
+
+def relative_links(html: str) -> str:
+    """Return a page at the root of the site with relative links: the site may be in any folder."""
+    html = re.sub(r'(\b(?:href|src)=")/(?=")', r"\1index.html", html)
+    html = re.sub(r'(\b(?:href|src)=")/(?!/)', r"\1", html)
+    return html.replace('new URL("/",location)', 'new URL(".",location)').replace(
+        '"base":"/"', '"base":"."'
+    )
 
 
 def _without_tracebacks(output: str) -> str:

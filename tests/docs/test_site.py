@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from scripts.build_docs import build, configuration
+from scripts.build_docs import build, configuration, relative_links
 from scripts.check_site import read_page
 from scripts.site_texts import nav_pages
 from tests.browser import tools
@@ -26,6 +26,16 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 
 @pytest.mark.timeout(300)  # seconds on a quiet machine
+def test_the_page_for_missing_pages_has_relative_links() -> None:
+    absolute = '<a href="/"></a><a href="/a/b.html"></a><script src="/c.js"></script>"base":"/"'
+    relative = (
+        '<a href="index.html"></a><a href="a/b.html"></a><script src="c.js"></script>"base":"."'
+    )
+    assert relative_links(absolute) == relative
+    assert relative_links(relative) == relative
+    assert relative_links('<a href="//x.example/"></a>') == '<a href="//x.example/"></a>'
+
+
 def test_the_site() -> None:
     site = build()  # fails if a link leads nowhere, or if a page loads something from elsewhere
     entries_are_there(site)
