@@ -1231,3 +1231,55 @@ def test_nothing_is_left_open_on_trio(coreason_faults: FaultServer, fault: str) 
         with virtual_clock():
             trio.run(main)
         gc.collect()
+
+
+# Streams that are closed while they are read
+
+
+@pytest.mark.parametrize("kind", ["chat", "assist"])
+def test_a_stream_may_be_closed_while_another_thread_reads_it(
+    server: FaultServer, kind: str
+) -> None:
+    run = server.run("hung_with_heartbeats")
+    with CAPClient(run.base_url, KEY) as client:
+        stream: Any = client.chat("x") if kind == "chat" else client.assist(make_request())
+        begun = threading.Event()
+        raised: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                for _ in stream:
+                    begun.set()
+            except CAPConnectionError as error:
+                raised.append(error)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert begun.wait(10)
+        stream.close()
+        stream.close()
+        reader.join(10)
+        assert not reader.is_alive()
+    assert "closed before its end" in str(raised[0])
+    assert run.wait_all_closed()
+
+
+def test_a_stream_may_be_closed_while_another_task_reads_it(server: FaultServer) -> None:
+    run = server.run("hung_with_heartbeats")
+
+    async def use(client: AsyncCAPClient) -> None:
+        stream = client.assist(make_request())
+        await anext(stream)
+        reader = asyncio.create_task(_read_on(stream))
+        await asyncio.sleep(0)
+        await stream.aclose()
+        with pytest.raises(CAPConnectionError, match="closed before its end"):
+            await asyncio.wait_for(reader, 10)
+
+    with_async(run.base_url, use)
+    assert run.wait_all_closed()
+
+
+async def _read_on(stream: Any) -> None:
+    async for _ in stream:
+        pass

@@ -87,12 +87,12 @@ def response_head(response: Any) -> ResponseHead:
     return ResponseHead(response.status_code, Headers(response.headers.multi_items()))
 
 
-def begin_body(response: Any, deadline: float | None) -> None:
-    """Set the timeouts for a body: of a success each read, an error body counts to the head."""
+def begin_body(response: Any, request: Request) -> None:
+    """Set the read timeout for a body that is a stream; any other counts to the head."""
     timeouts = response.request.extensions.get("timeout")
-    if isinstance(timeouts, dict) and response.status_code < 300:
+    if isinstance(timeouts, dict) and response.status_code < 300 and not request.whole:
         timeout, _ = limits_of(timeouts.get("read"))
-        timeouts["read"] = limited(timeout, _real_time(deadline))
+        timeouts["read"] = limited(timeout, _real_time(request.deadline))
 
 
 def end_body_within(response: Any, seconds: float) -> float:

@@ -5,14 +5,17 @@ That needs four private names: `_transport`, `_mounts`, `_pool` and `_network_ba
 
 httpx2 does not close the innermost generator of a response body that is not read to its end, which
 trio reports as a leak. Closing it needs two more: `_stream` and `_httpcore_stream`.
+
+A client does not say which proxy it uses, which `_transport_for_url` and `_proxy_url` do.
 """
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from .._fallback import report_fallback
+from ._types import DEFAULT_PORTS
 
-__all__ = ["close_body_with_response", "replace_network_backends"]
+__all__ = ["close_body_with_response", "proxy_of", "replace_network_backends"]
 
 
 def replace_network_backends(client: Any, replacement: Callable[[object], object | None]) -> bool:
@@ -68,3 +71,16 @@ class _ClosableBody:
                 await close_reader()
         finally:
             await self._body.aclose()
+
+
+def proxy_of(client: Any, request: Any) -> str | None:
+    """Return the proxy that a client uses for a request, without user and password.
+
+    None if it uses none, or if that cannot be found out.
+    """
+    try:
+        url = client._transport_for_url(request.url)._pool._proxy_url
+        host, port = url.host.decode(), url.port or DEFAULT_PORTS.get(url.scheme.decode())
+        return f"{url.scheme.decode()}://{f'[{host}]' if ':' in host else host}:{port}"
+    except AttributeError:  # also of a caller's own transport
+        return None

@@ -22,11 +22,10 @@ from ._build import (
 from ._failures import translated
 
 # async only: begin
-from ._internals import close_body_with_response
-
 # async only: end
+from ._internals import close_body_with_response, proxy_of
 from ._shards import Shards
-from ._types import Request, TransportFailure
+from ._types import CONNECT_FAILURES, Request, TransportFailure
 
 __all__ = ["AsyncResponse", "open_response_async"]
 
@@ -142,6 +141,7 @@ async def open_response_async(
         request = with_authorization(request, await authorization())
     shard = clients.acquire()
     release = once(lambda: clients.release(shard))
+    built: Any = None
     try:
         with translated():
             built = build_request(shard.client, request)
@@ -149,8 +149,10 @@ async def open_response_async(
             # async only: begin
             close_body_with_response(response)
             # async only: end
-            begin_body(response, request.deadline)
+            begin_body(response, request)
             return AsyncResponse(response, release)
-    except BaseException:
+    except BaseException as error:
         release()
+        if isinstance(error, TransportFailure) and error.kind in CONNECT_FAILURES:
+            error.proxy = proxy_of(shard.client, built)
         raise

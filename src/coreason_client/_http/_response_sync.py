@@ -22,8 +22,9 @@ from ._build import (
     with_authorization,
 )
 from ._failures import translated
+from ._internals import proxy_of
 from ._shards import Shards
-from ._types import Request, TransportFailure
+from ._types import CONNECT_FAILURES, Request, TransportFailure
 
 __all__ = ["SyncResponse", "open_response"]
 
@@ -137,12 +138,15 @@ def open_response(
         request = with_authorization(request, authorization())
     shard = clients.acquire()
     release = once(lambda: clients.release(shard))
+    built: Any = None
     try:
         with translated():
             built = build_request(shard.client, request)
             response = shard.client.send(built, **send_options(request))
-            begin_body(response, request.deadline)
+            begin_body(response, request)
             return SyncResponse(response, release)
-    except BaseException:
+    except BaseException as error:
         release()
+        if isinstance(error, TransportFailure) and error.kind in CONNECT_FAILURES:
+            error.proxy = proxy_of(shard.client, built)
         raise

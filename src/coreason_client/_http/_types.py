@@ -8,10 +8,10 @@ from math import inf
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from .._clock import monotonic
 from ..errors import ArgumentError
 
 __all__ = [
+    "CONNECT_FAILURES",
     "DEFAULT_PORTS",
     "FINAL_FAILURES",
     "SHORTEST_SECONDS",
@@ -187,7 +187,7 @@ class Request:
     `deadline` is the time, on `_clock.monotonic`, after which nothing of the request may wait. It
     is exact for clients that this package creates, also if bytes arrive one by one; for a caller's
     client it shortens the timeouts. Without one, the head and an error body must still arrive
-    within the read timeout.
+    within the read timeout, and with `whole` the response as a whole.
     """
 
     method: str
@@ -197,6 +197,7 @@ class Request:
     timeouts: Timeouts | None = None
     without_client_defaults: bool = False
     deadline: float | None = None
+    whole: bool = False
 
     def expiring(self, deadline: float, now: float) -> "Request":
         """Return the request with a deadline and with timeouts that end no later than it."""
@@ -205,11 +206,8 @@ class Request:
         return replace(self, timeouts=limits.within(left), deadline=deadline)
 
     def as_a_whole(self) -> "Request":
-        """Return the request with its read timeout as a limit for the whole exchange."""
-        read = None if self.timeouts is None else self.timeouts.read
-        if read is None or self.deadline is not None:
-            return self
-        return replace(self, deadline=monotonic() + read)
+        """Return the request with its read timeout as a limit for the whole response."""
+        return replace(self, whole=True)
 
 
 @dataclass(slots=True)
@@ -253,16 +251,28 @@ FINAL_FAILURES = frozenset(
 UNSENT_FAILURES = frozenset({FailureKind.CONNECT, FailureKind.CONNECT_TIMEOUT})
 """Failures before any byte of the request was sent."""
 
+CONNECT_FAILURES = UNSENT_FAILURES | {FailureKind.PROXY}
+"""Failures of the connection itself, which the proxy may have caused."""
+
 TIMEOUT_FAILURES = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECT_TIMEOUT})
 """Failures because a time limit was exceeded."""
 
 
 class TransportFailure(Exception):
-    """The only failure that this package raises; `__cause__` is the library's exception."""
+    """The only failure that this package raises; `__cause__` is the library's exception.
+
+    `proxy` is the proxy of a failed connection, without user and password.
+    """
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+        self.proxy: str | None = None
+
+    @property
+    def via(self) -> str:
+        """The proxy for a message about the request; empty if there is none."""
+        return "" if self.proxy is None else f" through the proxy {self.proxy}"
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

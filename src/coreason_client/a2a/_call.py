@@ -227,7 +227,8 @@ def connection_error(
 ) -> A2AConnectionError:
     """Return the error for a request without a response."""
     kind = A2ATimeoutError if failure.kind in TIMEOUT_FAILURES else A2AConnectionError
-    error = kind(f"no answer to {request.method} {shown(request.url)}: {failure}")
+    where = f"{request.method} {shown(request.url)}{failure.via}"
+    error = kind(f"no answer to {where}: {failure}")
     error.attempts = attempts
     error.__cause__ = failure.__cause__ or failure
     return error

@@ -232,7 +232,7 @@ class ResubscribeMachine:
             if not self._operation.can_resume:
                 error = connection_error(self._call.request, failure, connections.attempts)
                 raise self._with_progress(error)
-        self._count_loss(str(failure), error=failure)
+        self._count_loss(f"{failure}{failure.via}", error=failure)
 
     # Events
 

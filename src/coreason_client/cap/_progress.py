@@ -13,7 +13,12 @@ from .bookmark import Bookmark
 from .errors import CAPConnectionError
 from .position import Position
 
-__all__ = ["ChatProgress", "PacketProgress"]
+__all__ = ["ChatProgress", "PacketProgress", "is_running"]
+
+
+def is_running(generator: object) -> bool:
+    """Return True if another thread or task is reading from a generator, sync or async."""
+    return any(getattr(generator, name, False) for name in ("gi_running", "ag_running"))
 
 
 class PacketProgress:

@@ -241,7 +241,7 @@ class Endpoint:
         def redacted(text: str) -> str:
             return self.credential.redact(text, request.headers)
 
-        proxy = self._proxy_for(request.url)
+        proxy = failure.proxy or self._proxy_for(request.url)
         error = CAPConnectionError(
             redacted(f"no answer to {describe_request(request, proxy)}: {failure}"),
             attempts=attempts,

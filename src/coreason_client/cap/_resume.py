@@ -88,6 +88,7 @@ class ResumeMachine:
     Attributes:
         stream_error: the fatal error that ended the stream.
         text_only: the caller can take back no text, so a REWIND event is an error.
+        stopped: the caller wants no more, and is waiting for bytes in another thread or task.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class ResumeMachine:
         self._now = now
         self.stream_error = error
         self.text_only = False
+        self.stopped = False
         self._numbering = Numbering(position, rewinds=rewinds)
         self._connections = Connections(
             budget, max_event_bytes=max_event_bytes, deadline=deadline, clock=clock
@@ -155,7 +157,7 @@ class ResumeMachine:
     @property
     def reading(self) -> bool:
         """Whether more bytes of this response are wanted."""
-        return self._connections.state is _READING
+        return self._connections.state is _READING and not self.stopped
 
     def ended_early(self, why: str) -> CAPConnectionError:
         """Return the error for reading a stream that was closed or has failed."""
@@ -172,7 +174,7 @@ class ResumeMachine:
         if self.stream_error is not None:
             raise self._errors.fatal(self.stream_error)
         connections, numbering = self._connections, self._numbering
-        if connections.finished:
+        if connections.finished or self.stopped:
             return None
         step = connections.planned_step()
         if step is not None:
@@ -231,12 +233,15 @@ class ResumeMachine:
             CAPTimeoutError: the deadline has passed.
         """
         connections, errors = self._connections, self._errors
+        if self.stopped:
+            connections.settle()
         if failure is None:
             if not connections.settled:
                 drained = connections.decoder.retry_ms is not None
                 self._count_loss("the response ended before a CLOSE packet", drained=drained)
             return ()
         redact_chain(failure, errors.redact)
+        errors.proxy = failure.proxy
         details = FailureDetails(failure=failure)
         if failure.kind in FINAL_FAILURES:
             message = f"{errors.describe_request()} failed: {failure}"

@@ -8,7 +8,7 @@ from coreason_manifest.definitions.presentation import ErrorSeverity, StreamErro
 
 from .._connections import Connections
 from .._http._checks import shown
-from .._http._types import ResponseHead, TransportFailure
+from .._http._types import Request, ResponseHead, TransportFailure
 from .._retry import parse_seconds
 from ._describe import describe_request, describe_response
 from ._numbering import Numbering
@@ -54,9 +54,12 @@ class StreamErrors:
     """Builds errors that contain the read position and the request.
 
     `redact` removes the credentials from a text, and `proxy_for` returns the proxy for a URL.
+
+    Attributes:
+        proxy: the proxy of the last connection that failed, if that is known.
     """
 
-    __slots__ = ("_connections", "_numbering", "_proxy_for", "redact")
+    __slots__ = ("_connections", "_numbering", "_proxy_for", "proxy", "redact")
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class StreamErrors:
         self._connections = connections
         self._numbering = numbering
         self._proxy_for = proxy_for
+        self.proxy: str | None = None
         self.redact = redact
 
     def make(
@@ -83,7 +87,7 @@ class StreamErrors:
             attempts=self._connections.budget.failures,
             method=None if request is None else request.method,
             url=None if request is None else shown(request.url),
-            proxy=None if request is None else self._proxy_for(request.url),
+            proxy=None if request is None else self._proxy_of(request),
             status_code=None if head is None else head.status,
             headers=None if head is None else head.headers,
             body=details.body,
@@ -132,7 +136,10 @@ class StreamErrors:
         request = self._connections.request
         if request is None:
             return "the request"
-        return describe_request(request, self._proxy_for(request.url))
+        return describe_request(request, self._proxy_of(request))
+
+    def _proxy_of(self, request: Request) -> str | None:
+        return self.proxy or self._proxy_for(request.url)
 
     def describe_response(self, head: ResponseHead, body: bytes) -> str:
         """Describe a response that does not carry the stream, without secrets."""

@@ -9,7 +9,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._closing_async import AsyncClosing
 from .._drive_async import AsyncOpener, drive_async
 from ._chat_record import ChatRecord
-from ._progress import ChatProgress, PacketProgress
+from ._progress import ChatProgress, PacketProgress, is_running
 from ._resume import ResumeMachine
 from .position import Position
 from .rewound import Rewound, accepts_rewinds
@@ -43,9 +43,15 @@ class AsyncPacketStream(PacketProgress, AsyncClosing):
             raise
 
     async def aclose(self) -> None:
-        """Stop reading and release the connection; may be called twice."""
+        """Stop reading and release the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
         self._closed = True
-        await self._packets.aclose()
+        if is_running(self._packets):
+            self._machine.stopped = True
+        else:
+            await self._packets.aclose()
 
 
 class AsyncChatStream(ChatProgress, AsyncClosing, Generic[Piece]):
@@ -110,8 +116,11 @@ class AsyncChatStream(ChatProgress, AsyncClosing, Generic[Piece]):
 
     # async only: end
     async def aclose(self) -> None:
-        """Stop reading and release the connection; may be called twice."""
-        if isinstance(self._generator, AsyncGenerator):
+        """Stop reading and release the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
+        if isinstance(self._generator, AsyncGenerator) and not is_running(self._generator):
             await self._generator.aclose()
         if self._source is not None:
             await self._source.packets.aclose()

@@ -11,7 +11,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._closing_sync import Closing
 from .._drive_sync import SyncOpener, drive
 from ._chat_record import ChatRecord
-from ._progress import ChatProgress, PacketProgress
+from ._progress import ChatProgress, PacketProgress, is_running
 from ._resume import ResumeMachine
 from .position import Position
 from .rewound import Rewound, accepts_rewinds
@@ -43,9 +43,15 @@ class PacketStream(PacketProgress, Closing):
             raise
 
     def close(self) -> None:
-        """Stop reading and release the connection; may be called twice."""
+        """Stop reading and release the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
         self._closed = True
-        self._packets.close()
+        if is_running(self._packets):
+            self._machine.stopped = True
+        else:
+            self._packets.close()
 
 
 class ChatStream(ChatProgress, Closing, Generic[Piece]):
@@ -100,8 +106,11 @@ class ChatStream(ChatProgress, Closing, Generic[Piece]):
         return piece
 
     def close(self) -> None:
-        """Stop reading and release the connection; may be called twice."""
-        if isinstance(self._generator, Generator):
+        """Stop reading and release the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
+        if isinstance(self._generator, Generator) and not is_running(self._generator):
             self._generator.close()
         if self._source is not None:
             self._source.packets.close()

@@ -208,7 +208,7 @@ def connection_failure(
     route: Route, failure: TransportFailure, seconds: float, *, partway: bool = False
 ) -> Failure:
     """Classify a failed connection, a damaged body, or a timeout of so many seconds."""
-    source = f"from {route.profile.name} for model {route.model}"
+    source = f"from {route.profile.name} for model {route.model}{failure.via}"
     if failure.kind in TIMEOUT_FAILURES:
         kind: type[LLMError] = LLMTimeoutError
         what = (

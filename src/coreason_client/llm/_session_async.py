@@ -20,7 +20,14 @@ from yarl import URL
 
 from .. import _fork
 from .._clock import real_seconds
-from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
+from .._http._types import (
+    CONNECT_FAILURES,
+    FailureKind,
+    Headers,
+    Request,
+    ResponseHead,
+    TransportFailure,
+)
 from .._per_loop import PerLoop
 from ._internals import fail_readers, request_function, unread_bytes
 from ._time_limits import TimeLimit, TimeLimits
@@ -149,6 +156,11 @@ class Session:
             known = self._urls[url] = URL(url, encoded=True), _proxy(url)
         return known
 
+    def proxy_of(self, url: str) -> str | None:
+        """Return the proxy for a URL without user and password."""
+        proxy = self.url_and_proxy(url)[1]
+        return None if proxy is None else str(proxy.origin())
+
     def headers(self, given: Mapping[str, str]) -> CIMultiDict[str]:
         """Return headers in the form of aiohttp; those of one route are the same object."""
         known = self._headers.get(id(given))
@@ -235,6 +247,8 @@ class _Sender:
         except (aiohttp.ClientError, OSError, ValueError, OverflowError, RuntimeError) as error:
             limit.end()
             failure = self._session.translate(error)
+            if failure.kind in CONNECT_FAILURES:
+                failure.proxy = self._session.proxy_of(request.url)
             if not isinstance(error, aiohttp.ClientResponseError):  # its text contains our headers
                 failure.__cause__ = error
         raise failure

@@ -206,11 +206,15 @@ def _payload_by_op(value: object, info: ValidationInfo) -> object:
     return value if op is None else _PAYLOADS[op](value)
 
 
+MAX_SEQ = 2**53 - 1
+"""The largest number of a packet: the largest whole number that JavaScript keeps exactly."""
+
+
 class StreamPacket(StrictModel):
     """One packet of a stream; its payload `p` is checked by its `op`."""
 
     stream_id: UUID
-    seq: Annotated[int, Field(strict=True, ge=0)]
+    seq: Annotated[int, Field(strict=True, ge=0, le=MAX_SEQ)]
     op: StreamOpCode
     t: Timestamp
     p: Annotated[Any, BeforeValidator(_payload_by_op)]

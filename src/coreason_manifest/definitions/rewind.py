@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .presentation import PresentationEvent
+from .presentation import MAX_SEQ, PresentationEvent
 
 __all__ = ["REWIND", "rewound_to"]
 
@@ -21,4 +21,4 @@ def rewound_to(event: PresentationEvent | Mapping[str, Any]) -> int | None:
         return None
     data = event.get("data")
     to_seq = data.get("to_seq") if isinstance(data, dict) else None
-    return to_seq if type(to_seq) is int and to_seq >= 0 else None
+    return to_seq if type(to_seq) is int and 0 <= to_seq <= MAX_SEQ else None
