@@ -343,9 +343,9 @@ MUTANTS = (
     ),
     Mutant(
         "a read after the deadline does not wait at all",
-        "coreason_client/_http/_build.py",
-        "max(deadline - monotonic(), SHORTEST_SECONDS)",
-        "max(deadline - monotonic(), 0)",
-        ("tests/http/test_build.py",),
+        "coreason_client/_http/_types.py",
+        "return shorter(own, max(end - time.monotonic(), SHORTEST_SECONDS))",
+        "return shorter(own, max(end - time.monotonic(), 0))",
+        ("tests/http/test_types.py",),
     ),
 )
