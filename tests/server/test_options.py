@@ -15,6 +15,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 # Arguments that are no options, or become one under another name.
 OTHERS = {
     "_cuts",
+    "_documents",
     "_keys_before",
     "a2a",
     "agent",
