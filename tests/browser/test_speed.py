@@ -54,7 +54,7 @@ def measure(page: Page, question: str, limit: float) -> list[int]:
     while len(gaps) < ATTEMPTS and (not gaps or gaps[-1] >= limit):
         page.evaluate(_MEASURE)
         ask(page, question)
-        page.locator("body:not([data-status=idle]):not([data-status=done])").wait_for()
+        page.get_by_test_id("answer").nth(len(gaps)).wait_for(state="attached")
         wait_for(page, "done")
         page.evaluate("new Promise(drawn => requestAnimationFrame(() => setTimeout(drawn)))")
         gaps.append(round(page.evaluate("window.frames.gap")))

@@ -4,6 +4,7 @@ The bytes are those of the fake models, encoded once: both readers get exactly t
 """
 
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -164,7 +165,9 @@ _BLOCKS = ("text", "tool_use", "thinking")
 
 
 def gemini(url: str, *, stream: bool) -> Found:
-    from google import genai
+    with warnings.catch_warnings():  # its source has an escape that Python warns about
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from google import genai
 
     with genai.Client(api_key="key", http_options={"base_url": url}) as client:
         asked: Any = {"model": "m", "contents": QUESTION}
