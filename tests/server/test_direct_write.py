@@ -3,12 +3,17 @@
 import asyncio
 import json
 import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coreason_client.server import AgentApp, AgentStream, running
+from coreason_client.server._internals import HeldHead
 from coreason_client.server.http import _sse_response as response
 from coreason_client.server.http._direct_write import SEND, direct_writer
 from coreason_manifest.definitions.service import ServiceRequest
@@ -25,15 +30,22 @@ async def speak(request: ServiceRequest, stream: AgentStream) -> None:
         await asyncio.sleep(0.03)
 
 
-def exchange(port: int, version: str = "1.1") -> bytes:
+@contextmanager
+def asked(port: int, version: str = "1.1") -> Iterator[socket.socket]:
+    """A connection that has sent a request."""
     body = json.dumps(envelope("hi")).encode()
     head = (
         f"POST /assist HTTP/{version}\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    received = b""
     with socket.create_connection(("127.0.0.1", port), 20) as sock:
         sock.sendall(head.encode() + body)
+        yield sock
+
+
+def exchange(port: int, version: str = "1.1") -> bytes:
+    received = b""
+    with asked(port, version) as sock:
         while data := sock.recv(65536):
             received += data
     return received
@@ -96,6 +108,121 @@ def test_http_1_0_has_no_chunks(parser: str, written: list[bytes]) -> None:
         assert b"\r\n\r\nid: " in received
     assert received.count(b"DELTA") == len(WORDS)
     assert received.count(b"CLOSE") == 1
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_the_head_and_the_first_packet_are_one_segment(parser: str, loop: str) -> None:
+    with running(AgentApp(speak), http=parser, loop=loop) as server, asked(server.port) as sock:
+        received = sock.recv(65536)
+        assert received.startswith(b"HTTP/1.1 200")
+        assert received.count(b"DELTA") == 1
+        while not received.endswith(b"0\r\n\r\n"):
+            received += sock.recv(65536)
+    assert received.count(b"HTTP/1.1") == 1
+    assert unchunked(received.partition(b"\r\n\r\n")[2]).count(b"DELTA") == len(WORDS)
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_the_head_of_an_agent_that_waits_is_sent_before_its_first_packet(parser: str) -> None:
+    go_on = threading.Event()
+
+    async def wait(request: ServiceRequest, stream: AgentStream) -> None:
+        await asyncio.to_thread(go_on.wait, 20)
+        await stream.write("late")
+
+    with running(AgentApp(wait), http=parser) as server, asked(server.port) as sock:
+        received = sock.recv(65536)
+        assert received.endswith(b"\r\n\r\n")
+        assert b"DELTA" not in received
+        go_on.set()
+        while not received.endswith(b"0\r\n\r\n"):
+            received += sock.recv(65536)
+    assert unchunked(received.partition(b"\r\n\r\n")[2]).count(b"DELTA") == 1
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_an_answer_that_is_complete_at_once_has_one_head(parser: str) -> None:
+    async def nothing(request: ServiceRequest, stream: AgentStream) -> None: ...
+
+    with running(AgentApp(nothing), http=parser) as server:
+        received = exchange(server.port)
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert head.count(b"HTTP/1.1") == 1
+    assert unchunked(body).count(b"CLOSE") == 1
+
+
+def in_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
+
+
+class _Transport:
+    """Notes what is written, and is closed."""
+
+    def __init__(self) -> None:
+        self.calls: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.calls.append(data)
+
+    def close(self) -> None:
+        self.calls.append(b"closed")
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@in_a_loop
+async def test_a_held_head_is_written_after_two_turns() -> None:
+    cycle = SimpleNamespace(transport=(transport := _Transport()))
+    HeldHead(cycle)
+    cycle.transport.write(b"head ")
+    await turns(1)
+    assert transport.calls == []
+    await turns(2)
+    assert transport.calls == [b"head "]
+    assert cycle.transport is transport
+    cycle.transport.write(b"chunk")
+    assert transport.calls == [b"head ", b"chunk"]
+
+
+@in_a_loop
+async def test_a_held_head_is_written_once_with_the_first_chunk() -> None:
+    cycle = SimpleNamespace(transport=(transport := _Transport()))
+    held = HeldHead(cycle)
+    cycle.transport.write(b"head ")
+    cycle.transport.write(b"first")
+    held.write(b"second")  # of somebody who wrapped it, as a server that begins to drain does
+    await turns(4)
+    assert transport.calls == [b"head first", b"second"]
+
+
+@in_a_loop
+async def test_a_held_head_is_written_before_its_connection_is_closed() -> None:
+    cycle = SimpleNamespace(transport=(transport := _Transport()))
+    HeldHead(cycle)
+    cycle.transport.write(b"head ")
+    cycle.transport.close()
+    await turns(4)
+    assert transport.calls == [b"head ", b"closed"]
+
+
+@in_a_loop
+async def test_a_transport_that_was_wrapped_stays_wrapped() -> None:
+    transport = _Transport()
+    cycle = SimpleNamespace(transport=transport)
+    held = HeldHead(cycle)
+    held.write(b"head ")
+    cycle.transport = wrapped = SimpleNamespace(write=held.write)
+    await turns(4)
+    assert cycle.transport is wrapped
+    cycle.transport.write(b"chunk")
+    assert transport.calls == [b"head ", b"chunk"]
 
 
 def test_a_middleware_in_between_sees_all_chunks(written: list[bytes]) -> None:

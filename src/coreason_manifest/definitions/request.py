@@ -39,13 +39,9 @@ class AgentRequest(CoReasonBaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _require_messages_or_payload(self) -> Self:
+    def _check_and_set_root(self) -> Self:
         if self.messages is None and self.payload is None:
             raise ValueError("messages, payload or both are required")
-        return self
-
-    @model_validator(mode="after")
-    def _set_root(self) -> Self:
         if self.root_request_id is None:
             if self.parent_request_id is not None:
                 raise ValueError("a request with a parent_request_id needs a root_request_id")

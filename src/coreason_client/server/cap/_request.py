@@ -22,7 +22,8 @@ from ..http._problems import Problem, validation_problem
 __all__ = ["ParsedBody", "fingerprint", "parse_body"]
 
 _NO_TRACE: Final[Mapping[str, str]] = {}
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+# A parsed body has no circular references; looking for them would be a sixth of the time.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,13 +197,12 @@ def parse_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]]:
 
 def dump_question(principal: str, request: ServiceRequest) -> bytes:
     """Return the bytes from which another process can store the turn of a stream."""
-    asked = _MESSAGES.dump_python(new_messages(request), mode="json", exclude_none=True)
     question = {
         "principal": principal,
         "session_id": request.context.session_id,
-        "messages": asked,
+        "messages": new_messages(request),
     }
-    return to_json(question)
+    return to_json(question, exclude_none=True)
 
 
 def parse_question(stored: bytes) -> tuple[Conversation, list[ChatMessage]]:

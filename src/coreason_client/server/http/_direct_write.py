@@ -28,12 +28,12 @@ def direct_writer(scope: Scope) -> Callable[[bytes], bool] | None:
     cycle = response_cycle(scope.get(SEND))
     if cycle is None or not _is_chunked(cycle, scope):
         return None
-    flow, write = cycle.flow, cycle.transport.write
+    flow = cycle.flow
 
     def write_chunk(body: bytes) -> bool:
         if flow.write_paused or cycle.disconnected or cycle.response_complete or not body:
             return False
-        write(b"%x\r\n%b\r\n" % (len(body), body))
+        cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
         return True
 
     return write_chunk
