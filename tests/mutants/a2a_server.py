@@ -14,6 +14,20 @@ def _server(module: str, name: str, old: str, new: str, test: str) -> Mutant:
 
 MUTANTS = (
     _server(
+        "_service",
+        "a call on a shared log is answered before the replicas have the end",
+        "sent.ended is not None and not self._runtime.log.shared",
+        "sent.ended is not None",
+        f"{_TESTS}/test_turn_log.py::test_a_call_on_a_shared_log_reads_it",
+    ),
+    _server(
+        "_turn_log",
+        "a call waits for ever for a turn that another process has taken",
+        "            turn.end()\n",
+        "            pass\n",
+        f"{_TESTS}/test_turn_log.py",
+    ),
+    _server(
         "_grpc_calls",
         "gRPC accepts every version",
         "check_version(call.version, headers.get(VERSION_HEADER))",

@@ -6,12 +6,17 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from coreason_client.server import MemoryStreamLog
+from coreason_client.server import AgentStream, MemoryStreamLog, ServiceRequest
+from coreason_client.server.a2a._fold import TaskFold
 from coreason_client.server.a2a._turn_log import TurnLog
+from coreason_client.server.a2a._turn_starter import Sent
 from coreason_client.server.a2a._turns import TurnQuestion
+from coreason_client.server.engine._end_errors import CANCELLED
+from coreason_client.server.engine._frames import Frames
 from coreason_client.server.errors import Fenced
 from coreason_client.server.log import Conversation, DurableLog, NewStream
 from coreason_client.server.log.base import Claim
+from coreason_manifest.definitions.presentation import StreamOpCode
 
 from ..aio import aio
 from .serving import ANN, in_state, message, served
@@ -94,6 +99,65 @@ async def test_the_end_of_a_turn_waits_for_nothing_and_leaves_nothing_behind() -
         assert stored is not None
         assert stored.state == "TASK_STATE_COMPLETED"
         assert not app.runtime.log._turns
+
+
+@aio
+async def test_a_call_whose_turn_is_taken_by_another_process_waits_for_that_one() -> None:
+    """This process does not store the end, so the call reads the turn from the log."""
+    log = MemoryStreamLog()
+    begun = asyncio.Event()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        begun.set()
+        await asyncio.sleep(0.05)  # until the stream was claimed
+        await stream.write("of the first process")
+
+    async with served(log, agent) as app:
+        call = asyncio.create_task(app.service.send(ANN, message("hello")))
+        await begun.wait()
+        assert isinstance(app.runtime.log, TurnLog)
+        [(stream_id, turn)] = app.runtime.log._turns.items()
+        claim = await log.claim_held(stream_id, 1, "other")
+        await asyncio.wait({call}, timeout=0.3)
+        assert not call.done()
+        assert turn.ended is not None
+        assert turn.ended.result() is None
+        frames = Frames(stream_id, epoch=claim.epoch, first_seq=1)
+        entry, _ = frames.packet(1, StreamOpCode.ERROR, CANCELLED)
+        await log.close(stream_id, claim.epoch, 1, [entry], CANCELLED.code)
+        async with asyncio.timeout(20):
+            answer = await call
+    assert answer["task"]["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+@aio
+async def test_a_call_is_told_the_end_once_and_without_reading_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with served(MemoryStreamLog()) as app:
+        monkeypatch.setattr(app.service, "_read_turn", None)
+        answer = await app.service.send(ANN, message("hello"))
+    assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert answer["task"]["artifacts"]
+
+
+@aio
+async def test_a_call_on_a_shared_log_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its readers may have to wait for replicas."""
+    log = MemoryStreamLog()
+    async with served(log) as app:
+        read: list[Sent] = []
+        read_turn = app.service._read_turn
+
+        async def note(sent: Sent) -> TaskFold:
+            read.append(sent)
+            return await read_turn(sent)
+
+        monkeypatch.setattr(app.service, "_read_turn", note)
+        monkeypatch.setattr(log, "shared", True)
+        answer = await app.service.send(ANN, message("hello"))
+    assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert len(read) == 1
 
 
 @pytest.mark.parametrize("point", ["begin", "start"])

@@ -3,8 +3,7 @@
 `POST /a2a` is JSON-RPC; the paths below `/a2a` are HTTP+JSON, those of 0.3 below `/a2a/v1`.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +27,7 @@ from ..http._body import drain_body
 from ..http._gate import Gate
 from ..http._limits import too_many_requests
 from ..http._problems import Problem
-from ..http._sse_response import disconnected
+from ..http._sse_response import while_connected
 from . import _jsonrpc, _rest
 from ._caller import Caller
 from ._cards import BASE, Cards
@@ -199,8 +198,9 @@ class A2ARoutes:
         if operation.name == "get_extended_card":
             result: Any = self._cards.extended(self._url(request), call.version)
         else:
+            # It may wait for an agent for hours; the agent itself goes on without the client.
             work = self._operations.call(operation.name, caller, call.params)
-            result = await _while_connected(request, work)
+            result = await while_connected(request.scope, request.receive, work)
         body = call.encode(operation.result, result)
         return Response(body, media_type=call.media_type, headers=headers)
 
@@ -212,22 +212,6 @@ def _is_read_as_stream(call: _Call, error: A2AJSONRPCError) -> bool:
     """
     streams = call.version == V03 and OPERATIONS[call.operation].streams
     return streams and not isinstance(error, InvalidParamsError)
-
-
-async def _while_connected(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
-    """Return the result of a call, which is cancelled if its client disconnects.
-
-    A call may wait for an agent for hours. The agent itself goes on.
-    """
-    gone = asyncio.ensure_future(disconnected(request.receive))
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({gone, task}, return_when=asyncio.FIRST_COMPLETED)
-        return await task if task.done() else None  # nobody gets the answer
-    finally:
-        for one in (gone, task):
-            one.cancel()
-        await asyncio.wait({gone, task})
 
 
 async def _with_drained_body(

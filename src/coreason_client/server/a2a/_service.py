@@ -7,7 +7,7 @@ Parameters and results are JSON objects of protocol 1.0. Errors are those of
 from collections.abc import Mapping
 from contextlib import closing
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from coreason_client.a2a.errors import (
@@ -23,7 +23,7 @@ from ..http._limits import too_many_readers
 from ..log.base import AgentVersion
 from ..log.tasks import TaskQuery, TaskStore
 from ._caller import Caller
-from ._fold import JSON
+from ._fold import JSON, TaskFold
 from ._incoming import MediaTypes
 from ._params import (
     dump_page_token,
@@ -37,7 +37,7 @@ from ._states import INTERRUPTED, TERMINAL
 from ._task_states import TaskStates
 from ._task_stream import TaskStream
 from ._turn_log import TurnLog
-from ._turn_starter import TurnStarter
+from ._turn_starter import Sent, TurnStarter
 from ._turns import turns_of
 from ._versions import V03
 
@@ -45,6 +45,13 @@ __all__ = ["TaskService"]
 
 _CANCEL_WAIT: Final = 5.0  # seconds beyond the lease, after which a stream has another owner
 _BLOCKING_WAIT: Final = 15.0  # seconds between two looks at a task that a client waits for
+
+
+class _Reader(NamedTuple):
+    """Who waits for the end of a turn."""
+
+    principal: str
+    stream_id: UUID
 
 
 class TaskService:
@@ -83,25 +90,36 @@ class TaskService:
         sent = await self.turns.begin(caller, params)
         if returns_immediately(params):
             return {"task": await self.states.task(sent.record, history)}
-        with closing(self.states.reading(sent.record, history, sent.messages)) as reading:
-            await self._read_turn(TaskStream(self.states, reading, waits_for_turns=False))
-            if reading.fold.message is not None:
-                return {"message": reading.fold.message}
-            return {"task": reading.fold.task(history=history)}
+        fold = await self._ended(sent)
+        if fold.message is not None:
+            return {"message": fold.message}
+        return {"task": fold.task(history=history)}
 
-    async def _read_turn(self, stream: TaskStream) -> None:
-        """Read a turn to its end; who waits for it counts as its reader."""
-        producers = self._runtime.producers
-        reader = await producers.take_reader(stream.principal)
-        if reader is None:
+    async def _ended(self, sent: Sent) -> TaskFold:
+        """Return the fold of a task after its turn; who waits for it counts as its reader."""
+        producers, record = self._runtime.producers, sent.record
+        unit = await producers.take_reader(record.principal)
+        if unit is None:
             raise too_many_readers(self._runtime.options)
-        producers.add_reader(stream, reader)
+        reader = _Reader(record.principal, turns_of(record)[-1].stream_id)
+        producers.add_reader(reader, unit)
         try:
+            # What readers of a shared log get may have to be stored by its replicas too.
+            if sent.ended is not None and not self._runtime.log.shared:
+                fold = await sent.ended
+                if fold is not None:
+                    return fold
+            return await self._read_turn(sent)
+        finally:
+            producers.remove_reader(reader)
+
+    async def _read_turn(self, sent: Sent) -> TaskFold:
+        with closing(self.states.reading(sent.record, messages=sent.messages)) as reading:
+            stream = TaskStream(self.states, reading, waits_for_turns=False)
             while not stream.ended:
                 if not await stream.next(_BLOCKING_WAIT):
                     stream.check_producer(self._runtime)
-        finally:
-            producers.remove_reader(stream)
+            return reading.fold
 
     async def send_stream(self, caller: Caller, params: Mapping[str, Any]) -> TaskStream:
         """Send a message; return the events of the turn that answers it."""

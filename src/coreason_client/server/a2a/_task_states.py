@@ -12,7 +12,7 @@ from ..errors import PositionGone, UnknownStream
 from ..log.base import StreamLog
 from ..log.tasks import StreamEnd, TaskChange, TaskQuery, TaskRecord, TaskStore
 from ._caller import Caller
-from ._fold import GENERATION, JSON
+from ._fold import GENERATION, JSON, TaskFold
 from ._params import task_id_of
 from ._reading import NEVER_OPENED, Position, TaskReading
 from ._snapshots import SNAPSHOT, Snapshot, shortened
@@ -50,10 +50,10 @@ class TaskStates:
         task_id: UUID,
         record: TaskRecord | None = None,
         messages: Mapping[int, JSON] | None = None,
-    ) -> bool:
-        """End the last turn of a task, and store the state of the task with it.
+    ) -> TaskFold | None:
+        """End the last turn of a task, and store the state of the task with it; return its fold.
 
-        `record` and `messages` are what the caller knows of the task. Return False if the stream is
+        `record` and `messages` are what the caller knows of the task. Return None if the stream is
         not the last turn of a running task; then nothing is done.
 
         Raises:
@@ -62,20 +62,20 @@ class TaskStates:
         while True:
             record = record or await self._tasks.get(task_id)
             if record is None or record.state != WORKING:
-                return False
+                return None
             turns = turns_of(record)
             if turns[-1].stream_id != end.stream_id:
-                return False
+                return None
             with closing(self.reading(record, messages=messages)) as reading:
                 reading.fold.as_task = is_announced(record)
                 try:
                     await reading.skip_to(Position(len(turns), end.first_seq - 1))
                 except PositionGone:  # of an earlier turn
-                    return False
+                    return None
                 reading.end_with(end.entries)
             position = Position(len(turns), end.first_seq + len(end.entries) - 1, end.epoch)
             if await self._tasks.end(end, _change(record, reading, position)):
-                return True
+                return reading.fold
             record = None
 
     async def settle(self, task_id: UUID) -> None:

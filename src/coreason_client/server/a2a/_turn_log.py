@@ -16,7 +16,7 @@ from ..errors import Fenced, LogError
 from ..log.base import AgentVersion, Claim, Conversation, DurableLog, StreamLog
 from ..log.quotas import quotas_of
 from ..log.tasks import StreamEnd, TaskRecord, TurnText
-from ._fold import JSON
+from ._fold import JSON, TaskFold
 from ._task_states import TaskStates
 from ._turns import parse_turn_question
 
@@ -36,6 +36,12 @@ class _Turn:
     messages: Mapping[int, JSON] | None = None
     begun: float = 0.0
     text: TurnText | None = None  # stored with the end
+    ended: "asyncio.Future[TaskFold | None] | None" = None  # None if its end was not stored here
+
+    def end(self, fold: TaskFold | None = None) -> None:
+        """Tell who waits for the end of the turn."""
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(fold)
 
 
 class TurnLog:
@@ -59,13 +65,23 @@ class TurnLog:
         """The same, as the engine uses it."""
         return cast("DurableLog", self)
 
-    def add(self, stream_id: UUID, record: TaskRecord, messages: Mapping[int, JSON]) -> None:
-        """Remember that a stream is the last turn of a task."""
-        self._turns[stream_id] = _Turn(record.task_id, record, messages, monotonic())
+    def add(
+        self, stream_id: UUID, record: TaskRecord, messages: Mapping[int, JSON]
+    ) -> "asyncio.Future[TaskFold | None]":
+        """Remember that a stream is the last turn of a task.
+
+        The result is the fold of the task when the end of the turn was stored, or None if the turn
+        is forgotten before.
+        """
+        ended = asyncio.get_running_loop().create_future()
+        turn = _Turn(record.task_id, record, messages, monotonic(), ended=ended)
+        self._turns[stream_id] = turn
+        return ended
 
     def forget(self, stream_id: UUID) -> None:
         """Forget a stream that this process does not write any more."""
-        self._turns.pop(stream_id, None)
+        if (turn := self._turns.pop(stream_id, None)) is not None:
+            turn.end()
 
     async def close(
         self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
@@ -87,7 +103,8 @@ class TurnLog:
             return False
         record = turn.record if monotonic() - turn.begun < _RECENT else None
         end = StreamEnd(stream_id, epoch, first_seq, entries, outcome, turn.text)
-        if await self.states.end(end, turn.task_id, record, turn.messages):
+        if (fold := await self.states.end(end, turn.task_id, record, turn.messages)) is not None:
+            turn.end(fold)
             return True
         if turn.text is not None:
             await self._log.add_turn(turn.text.conversation, stream_id, turn.text.turn, epoch)

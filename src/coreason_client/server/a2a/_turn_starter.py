@@ -30,7 +30,7 @@ from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
 from ..log.tasks import TaskChange, TaskRecord, TaskStore
 from ..observe._spans import HeaderValues, StoredHeaders, trace_headers
 from ._caller import Caller
-from ._fold import JSON
+from ._fold import JSON, TaskFold
 from ._incoming import IncomingMessage, MediaTypes, parse_message, request_for, wrong
 from ._params import optional_object, returns_immediately
 from ._push._hook import PushHook
@@ -54,10 +54,14 @@ T = TypeVar("T")
 
 
 class Sent(NamedTuple):
-    """The task that a message belongs to, and the messages of turns that are known with it."""
+    """The task that a message belongs to, and the messages of turns that are known with it.
+
+    `ended` is given if this process runs the turn, see `TurnLog.add`.
+    """
 
     record: TaskRecord
     messages: Mapping[int, JSON] = {}
+    ended: "asyncio.Future[TaskFold | None] | None" = None
 
 
 class _New(NamedTuple):
@@ -235,10 +239,10 @@ class TurnStarter:
         if self._runtime.closing:  # another process starts it
             raise shutting_down()
         try:
-            await self._run(headers, new.request, opened, sent, new.started, unit)
+            ended = await self._run(headers, new.request, opened, sent, new.started, unit)
         except Fenced:  # another process was faster
             return Sent(record)
-        return sent
+        return sent._replace(ended=ended)
 
     async def _run(
         self,
@@ -248,18 +252,21 @@ class TurnStarter:
         sent: Sent,
         started: bytes,
         unit: Unit | None,
-    ) -> None:
+    ) -> "asyncio.Future[TaskFold | None]":
         stream_id, turn_log = meta.stream_id, self._turn_log
         if self._agent is None:  # a durable one has its journal
             await self._tasks.start(stream_id, meta.epoch, started)
-        turn_log.add(stream_id, *sent)
+        ended = turn_log.add(stream_id, sent.record, sent.messages)
         producer = self._runtime.producers.start(request, meta, headers, monotonic(), unit)
 
         def forget(_: object) -> None:
             if producer.unwritten is None:
                 turn_log.forget(stream_id)
+            elif not ended.done():
+                ended.set_result(None)
 
         producer.task.add_done_callback(forget)
+        return ended
 
     # Cancellations.
 

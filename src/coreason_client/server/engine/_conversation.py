@@ -178,8 +178,7 @@ def dump_request(principal: str, request: ServiceRequest, trace: Mapping[str, st
     It is the validated request and not its body: parsing the body again would make new ids and
     timestamps.
     """
-    stored = {"principal": principal, "trace": trace, "request": request.model_dump(mode="json")}
-    return to_json(stored)
+    return to_json({"principal": principal, "trace": trace, "request": request})
 
 
 def parse_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]]:

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from starlette.background import BackgroundTask
 from starlette.responses import Response
@@ -17,10 +17,11 @@ from ..engine._runtime import Runtime
 from ..errors import LogError
 from ._direct_write import SEND, direct_writer
 
-__all__ = ["SSEResponse", "disconnected"]
+__all__ = ["SSEResponse", "disconnected", "while_connected"]
 
 logger = logging.getLogger("coreason_client.server")
 
+T = TypeVar("T")
 _HEARTBEAT: Final = encode_comment()
 # Ready made: `Response.init_headers` would encode them anew for every stream.
 _HEADERS: Final = (
@@ -52,7 +53,7 @@ class SSEResponse(Response, ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the stream ends, the reader disconnects, or the server stops."""
         try:
-            await self._serve(scope, receive, send)
+            await while_connected(scope, receive, self._deliver(scope, send))
         finally:
             self._left()
 
@@ -71,20 +72,6 @@ class SSEResponse(Response, ABC):
 
     def _close(self) -> None:
         """Stop reading the log."""
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(None) as while_here:
-
-                def leave() -> None:
-                    with suppress(RuntimeError):  # the response may have ended meanwhile
-                        while_here.reschedule(0.0)
-
-                stop = _watch(scope, receive, leave)
-                try:
-                    await self._deliver(scope, send)
-                finally:
-                    stop()
 
     async def _deliver(self, scope: Scope, send: Send) -> None:
         try:
@@ -122,6 +109,30 @@ class SSEResponse(Response, ABC):
             return
         async with asyncio.timeout(self._runtime.options.send_timeout):
             await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def while_connected(scope: Scope, receive: Receive, work: Awaitable[T]) -> T | None:
+    """Return the result of work; it is cancelled if the client disconnects, and the result is None.
+
+    The body of the request must have been read.
+    """
+    here = asyncio.timeout(None)
+    try:
+        async with here:
+
+            def leave() -> None:
+                with suppress(RuntimeError):  # the work may have ended meanwhile
+                    here.reschedule(0.0)
+
+            stop = _watch(scope, receive, leave)
+            try:
+                return await work
+            finally:
+                stop()
+    except TimeoutError:
+        if not here.expired():
+            raise
+        return None
 
 
 def _watch(scope: Scope, receive: Receive, leave: Callable[[], None]) -> Callable[[], None]:

@@ -394,14 +394,15 @@ def request_cancel(db: LogConnection, stream_id: UUID) -> None:
 
 def end_stream(db: LogConnection, stream_id: UUID, last_seq: int, outcome: str, now: float) -> None:
     """End a stream after its last entry; drop its question and its journal."""
-    db.states.pop(stream_id, None)
+    state = db.states.pop(stream_id, None)
     (n,) = db.execute(
         "UPDATE streams SET last_seq = ?, outcome = ?, ended_at = ? WHERE stream_id = ?"
         " RETURNING n",
         (last_seq, outcome, now, stream_id.bytes),
     ).fetchone()
     db.execute("DELETE FROM questions WHERE n = ?", (n,))
-    db.execute("DELETE FROM notes WHERE n = ?", (n,))
+    if state is None or state.last_note:
+        db.execute("DELETE FROM notes WHERE n = ?", (n,))
 
 
 def add_turn(

@@ -105,7 +105,8 @@ class SQLiteTasks(TaskStore):
 
         def run(db: LogConnection) -> bool:
             nonlocal added
-            if _is_applied(db, change) is False:
+            applied = _is_applied(db, change)
+            if applied is False:
                 return False
             now = self._clock()
             added, _ = _sql.append(db, stream_id, end.epoch, first_seq, entries)
@@ -115,7 +116,9 @@ class SQLiteTasks(TaskStore):
             if end.text is not None:
                 conversation, turn = end.text
                 _sql.add_turn(db, conversation, stream_id, turn, end.epoch, now)
-            return _apply(db, change)
+            if not applied:
+                _store(db, change)
+            return True
 
         def after(ended: bool) -> None:
             if added:
@@ -195,8 +198,12 @@ def _is_applied(db: LogConnection, change: TaskChange) -> bool | None:
 def _apply(db: LogConnection, change: TaskChange) -> bool:
     """Store a change; return False if it is late."""
     applied = _is_applied(db, change)
-    if applied is not None:
-        return applied
+    if applied is None:
+        _store(db, change)
+    return applied is not False
+
+
+def _store(db: LogConnection, change: TaskChange) -> None:
     new = change.new
     kept = KEPT_REVISIONS * (len(new.revision) + 1)
     db.execute(
@@ -208,7 +215,6 @@ def _apply(db: LogConnection, change: TaskChange) -> bool:
         ),
     )
     _put_values(db, new.task_id, change.values)
-    return True
 
 
 def _put_values(db: LogConnection, task_id: UUID, values: Mapping[str, bytes]) -> None:
