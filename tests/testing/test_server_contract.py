@@ -116,7 +116,7 @@ def test_a_fault_that_other_tests_build_on_is_one_failure(change: Wrong, failing
     assert set(server_contract._NEEDS) <= set(dir(ServerContract))
 
 
-def no_answers(scope: Scope, message: Message) -> Message:
+def no_answers(scope: Scope, message: Message) -> Message | None:
     return other_status(200, 500)(scope, message) if scope["path"] == "/assist" else message
 
 
