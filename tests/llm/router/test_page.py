@@ -1,4 +1,4 @@
-"""The examples of the section in docs/llm-reliability.md run, and the page names what the code does."""
+"""The examples of docs/llm-reliability.md run, and the page names what the code does."""
 
 import json
 import re
