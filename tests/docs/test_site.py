@@ -27,12 +27,11 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 
 def test_the_page_for_missing_pages_has_relative_links() -> None:
-    absolute = '<a href="/"></a><a href="/a/b.html"></a><script src="/c.js"></script>"base":"/"'
-    relative = (
-        '<a href="index.html"></a><a href="a/b.html"></a><script src="c.js"></script>"base":"."'
-    )
+    absolute = '<a href="/"></a><a href="/a/b.html"></a>"base":"/","search":"/assets/c.js"'
+    relative = '<a href="index.html"></a><a href="a/b.html"></a>"base":".","search":"assets/c.js"'
     assert relative_links(absolute) == relative
     assert relative_links(relative) == relative
+    assert relative_links('<script src="/c.js"></script>') == '<script src="c.js"></script>'
     assert relative_links('<a href="//x.example/"></a>') == '<a href="//x.example/"></a>'
 
 
@@ -41,6 +40,7 @@ def test_the_site() -> None:
     site = build()  # fails if a link leads nowhere, or if a page loads something from elsewhere
     entries_are_there(site)
     texts_are_there(site)
+    assert not re.findall(r'"/(?!/)[^"<> ]+"', (site / "404.html").read_text(encoding="utf-8"))
     works_without_a_network(site, tools.browser())
 
 
