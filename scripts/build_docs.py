@@ -76,9 +76,8 @@ def relative_links(html: str) -> str:
     """Return a page at the root of the site with relative links: the site may be in any folder."""
     html = re.sub(r'(\b(?:href|src)=")/(?=")', r"\1index.html", html)
     html = re.sub(r'(\b(?:href|src)=")/(?!/)', r"\1", html)
-    return html.replace('new URL("/",location)', 'new URL(".",location)').replace(
-        '"base":"/"', '"base":"."'
-    )
+    html = html.replace('new URL("/",location)', 'new URL(".",location)')
+    return html.replace('"base":"/"', '"base":"."').replace('"search":"/', '"search":"')
 
 
 def _without_tracebacks(output: str) -> str:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ENTRY = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 TIMEOUT = 60_000.0  # ms: the whole suite may run beside it
+TALLEST = 14_000  # pixels of a page in which readers look for one thing, in a window of 1280
 
 
 def sources() -> list[str]:
@@ -25,21 +26,21 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(page.path for page in nav_pages(configuration()["nav"])) == sources()
 
 
-@pytest.mark.timeout(300)  # seconds on a quiet machine
 def test_the_page_for_missing_pages_has_relative_links() -> None:
-    absolute = '<a href="/"></a><a href="/a/b.html"></a><script src="/c.js"></script>"base":"/"'
-    relative = (
-        '<a href="index.html"></a><a href="a/b.html"></a><script src="c.js"></script>"base":"."'
-    )
+    absolute = '<a href="/"></a><a href="/a/b.html"></a>"base":"/","search":"/assets/c.js"'
+    relative = '<a href="index.html"></a><a href="a/b.html"></a>"base":".","search":"assets/c.js"'
     assert relative_links(absolute) == relative
     assert relative_links(relative) == relative
+    assert relative_links('<script src="/c.js"></script>') == '<script src="c.js"></script>'
     assert relative_links('<a href="//x.example/"></a>') == '<a href="//x.example/"></a>'
 
 
+@pytest.mark.timeout(300)  # seconds on a quiet machine
 def test_the_site() -> None:
     site = build()  # fails if a link leads nowhere, or if a page loads something from elsewhere
     entries_are_there(site)
     texts_are_there(site)
+    assert not re.findall(r'"/(?!/)[^"<> ]+"', (site / "404.html").read_text(encoding="utf-8"))
     works_without_a_network(site, tools.browser())
 
 
@@ -76,6 +77,9 @@ def works_without_a_network(site: Path, browser: Path) -> None:
             page.goto(f"{site.as_uri()}/{name}.html")
             # Tables and pictures are moved inside of their own boxes.
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        picture = page.locator("article picture img")
+        assert picture.evaluate("img => img.complete && img.currentSrc").endswith("cap-narrow.svg")
+        assert picture.evaluate("img => img.getBoundingClientRect().right <= innerWidth")
         page.keyboard.press("Control+k")
         search = page.get_by_role("combobox", name="Search")
         search.press_sequentially("bookmar")
@@ -83,5 +87,12 @@ def works_without_a_network(site: Path, browser: Path) -> None:
         search.press("k")  # results must not change what has been typed
         expect(search).to_have_value("bookmark", timeout=TIMEOUT)
         page.get_by_text("Resume in another process").first.wait_for()
+        plain = chromium.new_page(
+            viewport={"width": 1280, "height": 800}, java_script_enabled=False
+        )
+        for name in (source for source in sources() if source.startswith(("llm", "reference/"))):
+            plain.goto(f"{site.as_uri()}/{name.removesuffix('.md')}.html", timeout=TIMEOUT)
+            height = plain.evaluate("document.documentElement.scrollHeight")
+            assert height <= TALLEST, (name, height)
         chromium.close()
     assert [url for url in left if not url.startswith(("file:", "data:", "blob:"))] == []

@@ -60,7 +60,7 @@ def test_a_region() -> None:
 
 # The examples of the documents.
 
-PAGE = Path(__file__).parents[2] / "docs" / "llm.md"
+PAGE = Path(__file__).parents[2] / "docs" / "llm-providers.md"
 CLOUDS = PAGE.read_text().partition("## Bedrock, Vertex and Azure")[2].partition("\n## ")[0]
 EXAMPLES = re.findall(r"```python\n(.*?)```", CLOUDS, re.DOTALL)
 FRANKFURT = "https://bedrock-runtime.eu-central-1.amazonaws.com"
@@ -120,6 +120,6 @@ def test_the_examples_of_the_documents(
     monkeypatch.setattr(Plan, "headers", stop)
     names: dict[str, Any] = {}
     with pytest.raises(LLMError, match="stopped by the test"):
-        exec(compile(example, "docs/llm.md", "exec"), names)
+        exec(compile(example, "docs/llm-providers.md", "exec"), names)
     [plan] = plans
     assert (plan.url, plan.route.key) == (url, key)

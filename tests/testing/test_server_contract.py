@@ -2,7 +2,11 @@
 
 import asyncio
 import inspect
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,3 +114,37 @@ def test_a_fault_that_other_tests_build_on_is_one_failure(change: Wrong, failing
     assert found == failing
     assert failing not in server_contract._NEEDS[failing]
     assert set(server_contract._NEEDS) <= set(dir(ServerContract))
+
+
+def no_answers(scope: Scope, message: Message) -> Message | None:
+    return other_status(200, 500)(scope, message) if scope["path"] == "/assist" else message
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        (no_answers, {"failed": 1, "passed": 3, "skipped": 13}),
+        (without_ids, {"failed": 1, "passed": 4, "skipped": 12}),
+        (other_status(409, 500), {"failed": 1, "passed": 15, "skipped": 1}),
+    ],
+)
+def test_a_run_shows_a_fault_once_and_says_what_was_skipped(
+    change: Wrong, counts: dict[str, int], tmp_path: Path
+) -> None:
+    """One test is skipped in any case: there is no `slow_question`."""
+    with running(wrong_server(change)) as server:
+        (tmp_path / "test_it.py").write_text(
+            "import pytest\n"
+            "from coreason_client.testing import ServerContract, ServerUnderTest\n"
+            "@pytest.fixture(scope='module')\n"
+            "def cap_server():\n"
+            f"    return ServerUnderTest({server.url!r}, *{KEYS!r}, timeout=10.0)\n"
+            "class TestIt(ServerContract): pass\n"
+        )
+        command = [sys.executable, "-m", "pytest", "-q", "-rs", "--rootdir=.", "test_it.py"]
+        out = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        ).stdout
+    found = re.findall(r"(\d+) (failed|passed|skipped)", out.splitlines()[-1])
+    assert {outcome: int(count) for count, outcome in found} == counts, out
+    assert ("it builds on test_" in out) is (counts["skipped"] > 1)

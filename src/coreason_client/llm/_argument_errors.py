@@ -1,4 +1,4 @@
-"""Errors for invalid arguments of a call."""
+"""Errors for invalid arguments of a call, and for habits of other libraries."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,42 @@ from typing import Any
 from ..errors import ArgumentError, shown_value
 from .errors import LLMRequestError
 
-__all__ = ["invalid", "quoted"]
+__all__ = ["AnswerDict", "invalid", "quoted", "unknown_option"]
+
+_CLIENT = "it is an argument of the client: LLMClient({}=…)"
+_INSTEAD = {
+    "stream": "call stream() or stream_sync() in place of generate() to get a stream",
+    "stream_options": "result() of a stream always has the usage",
+    "max_completion_tokens": "use max_tokens, which is sent under the name that the model expects",
+    "max_output_tokens": "use max_tokens, which is sent under the name that the model expects",
+    "n": "an answer is one choice, so call once for each",
+    "input": "use messages",
+    "prompt": "use messages",
+    "system": "begin messages with one whose role is 'system'",
+    "instructions": "begin messages with one whose role is 'system'",
+    "functions": "use tools",
+    "function_call": "use tool_choice",
+    "text_format": "use response_format",
+    "extra_body": "use extra",
+    "extra_headers": _CLIENT.format("headers"),
+    "api_key": _CLIENT.format("api_key"),
+    "api_base": _CLIENT.format("base_url"),
+    "base_url": _CLIENT.format("base_url"),
+    "timeout": _CLIENT.format("timeout"),
+    "max_retries": _CLIENT.format("max_retries"),
+    "num_retries": _CLIENT.format("max_retries"),
+    "custom_llm_provider": "write it before the model: model='provider/model'",
+    "mock_response": "use coreason_client.testing.fake_model",
+}
+_FIELDS_OF_OPENAI = frozenset(
+    {
+        *("frequency_penalty", "logit_bias", "logprobs", "metadata"),
+        *("parallel_tool_calls", "presence_penalty", "reasoning_effort", "seed"),
+        *("service_tier", "store", "top_k", "top_logprobs"),
+        *("top_p", "user", "verbosity"),
+    }
+)
+_ANSWER = {"choices": '["data"]', "output": '["data"]', "output_text": '["data"]["content"]'}
 
 
 def invalid(argument: str, rule: str, value: Any) -> LLMRequestError:
@@ -18,3 +53,24 @@ def invalid(argument: str, rule: str, value: Any) -> LLMRequestError:
 def quoted(keys: Iterable[Any]) -> str:
     """Return keys as a list for an error message."""
     return " and ".join(sorted(map(shown_value, keys)))
+
+
+def unknown_option(names: Iterable[str], known: Iterable[str]) -> TypeError:
+    """Return the error for names of arguments that do not exist; it says what to use instead."""
+    name = min(names)
+    if name in _FIELDS_OF_OPENAI:
+        hint = f"fields of the provider go into extra={{{name!r}: …}}"
+    else:
+        hint = _INSTEAD.get(name) or f"the options are {', '.join(sorted(known))}"
+    return TypeError(f"there is no option {name!r}; {hint}")
+
+
+class AnswerDict(dict[str, Any]):
+    """A response object that says how to read it if it is used like one of another library."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        key = f'["{name}"]' if name in self else _ANSWER.get(name)
+        hint = "" if key is None else f": it is a dictionary, use response{key}"
+        raise AttributeError(f"a response has no attribute {name!r}{hint}")

@@ -8,7 +8,7 @@ from .._drive import Flow
 from .._http._checks import check_headers
 from ..errors import ArgumentError
 from ._answer import Tokens
-from ._argument_errors import invalid
+from ._argument_errors import invalid, unknown_option
 from ._attempts import BACKOFF, Attempts, PlanT, Policy
 from ._background import check_resume
 from ._call import KEEP_INVALID_CALLS, Call
@@ -322,8 +322,7 @@ class ClientCore:
 
 def _check_names(options: Mapping[str, Any]) -> None:
     if not options.keys() <= _OPTIONS:
-        unknown, known = options.keys() - _OPTIONS, ", ".join(sorted(_OPTIONS))
-        raise TypeError(f"there is no option {min(unknown)!r}; the options are {known}")
+        raise unknown_option(options.keys() - _OPTIONS, _OPTIONS)
 
 
 def _limits(requests: float | None, tokens: float | None) -> Limits | None:

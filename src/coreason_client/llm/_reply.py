@@ -1,10 +1,11 @@
 """From a complete HTTP response to a response object, or to a classified failure. Pure."""
 
-from typing import Any
+from typing import Any, cast
 
 from .._drive import Reply
 from .._http._types import ResponseHead, TransportFailure
 from ._answer import Answer
+from ._argument_errors import AnswerDict
 from ._assemble import assemble, partial, usage_of
 from ._classify import (
     Failure,
@@ -65,7 +66,7 @@ def read_answer(
             "request_id": request_id(head),
             "seconds": 0.0,  # set when the call ends
         }
-        return response
+        return cast("Response", AnswerDict(response))
     except LLMError as error:
         usage = None if answer.tokens is None else usage_of(answer, plan.call, plan.price)
         if not answer.is_empty or answer.reasoning:

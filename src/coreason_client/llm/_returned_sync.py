@@ -1,8 +1,9 @@
 """What the sync client returns: using it like the async client fails with a clear sentence."""
 
-from typing import Any, NoReturn, TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 from .._closing_sync import Closing
+from ._argument_errors import AnswerDict
 from .types import Measured
 
 __all__ = ["ClientBase", "StreamBase", "returned"]
@@ -34,7 +35,7 @@ class StreamBase(Closing):
         raise TypeError("this stream is sync: remove `await`, or use AsyncLLMClient")
 
 
-class _Returned(dict[str, Any]):
+class _Returned(AnswerDict):
     """A response whose `await` fails with a clear sentence."""
 
     __slots__ = ()

@@ -11,7 +11,7 @@ from tests.llm.server import Provider
 
 from .collect import KEY, MESSAGES, answer
 
-PAGE = (Path(__file__).parents[3] / "docs" / "llm.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "llm-operating.md").read_text(encoding="utf-8")
 SECTIONS = {
     title: PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     for title in ("Telemetry", "Hooks")
@@ -32,7 +32,7 @@ def test_an_example_runs(
     server.replies = [answer()]
     [example] = PYTHON.findall(SECTIONS[title])
     variables: dict[str, Any] = {}
-    exec(compile(example, f"docs/llm.md, {title}", "exec"), variables)
+    exec(compile(example, f"docs/llm-operating.md, {title}", "exec"), variables)
     with variables["client"] as client:
         assert client.generate(MESSAGES)["data"]["content"] == "Paris"
         if title == "Hooks":

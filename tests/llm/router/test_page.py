@@ -1,4 +1,4 @@
-"""The examples of the section in docs/llm.md run, and the page names what the code does."""
+"""The examples of docs/llm-reliability.md run, and the page names what the code does."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from coreason_client.llm.router import _call_gate
 from coreason_client.llm.router._reservation import _BYTES_PER_TOKEN, _TOKENS_PER_MEDIUM
 from tests.llm.server import Replied, ServerInThread
 
-PAGE = (Path(__file__).parents[3] / "docs" / "llm.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "llm-reliability.md").read_text()
 SECTION = PAGE.partition("## Several deployments, budgets and a cache\n")[2].partition("\n## ")[0]
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
 BODY = {

@@ -31,7 +31,10 @@ from ._markdown import Lines, stripped_lines
 
 __all__ = ["Screen"]
 
-_NO_WRAP, _WRAP, _ERASE_BELOW = "\x1b[?7l", "\x1b[?7h", "\x1b[J"
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
+# tmux keeps a copy of the screen in its scrollback if all of it is erased at once, from the first
+# column of the first row. So the first row is erased, and then what follows its second column.
+_ERASE_BELOW = "\x1b[K\x1b[C\x1b[J\r"
 _MARGIN = 2  # rows of finished output that stay visible
 
 
@@ -48,7 +51,10 @@ class Screen:
             highlight=False,
             emoji=False,
         )
+        # Until its size is set, the renderer would follow the terminal, and hide a resize.
+        self._renderer.size = ConsoleDimensions(*_size(console))
         self._rows = 0  # number of live rows; the cursor is on the last one
+        self._widths: list[int] = []  # columns of each live row
         self._drawn = ""
         self._finished = DrawnRows()
         self._removed = 0  # rows of finished output that the next drawing erases
@@ -70,6 +76,7 @@ class Screen:
         if lines:
             out += _NO_WRAP + drawn + _WRAP
         self._rows, self._drawn, self._removed = len(lines), drawn, 0
+        self._widths = [Segment.get_line_length(line) for line in lines]
         self._console.file.write(out)
         self._console.file.flush()
 
@@ -97,6 +104,8 @@ class Screen:
         if size != self._renderer.size:
             self.forget()
             self._renderer.size = size
+            if _reflows():
+                self._rows = sum(max(1, -(-width // size.width)) for width in self._widths)
 
     def _live_lines(self, live: Sequence[RenderableType]) -> Lines:
         max_rows = max(self._renderer.size.height - _MARGIN, 1)
@@ -125,6 +134,11 @@ def _size(console: Console) -> tuple[int, int]:
         columns = min(columns, terminal.columns or columns)
         rows = terminal.lines or rows
     return columns, rows
+
+
+def _reflows() -> bool:
+    """Return True if the terminal certainly wraps long rows again when it is resized, as tmux."""
+    return "TMUX" in os.environ and os.environ.get("TERM", "").startswith(("tmux", "screen"))
 
 
 class _Lines:

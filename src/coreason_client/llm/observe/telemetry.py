@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["MetricNames", "Telemetry"]
 
 MetricNames: TypeAlias = Literal["released", "latest", "both"]
-"""Which names of the conventions the metrics have; see `docs/llm.md`."""
+"""Which names of the conventions the metrics have; see `docs/llm-operating.md`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

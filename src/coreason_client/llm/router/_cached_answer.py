@@ -20,12 +20,13 @@ from contextlib import suppress
 from dataclasses import astuple
 from hashlib import sha256
 from threading import get_ident
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import to_json
 
 from ..._drive import Action, Flow
 from .._answer import Answer
+from .._argument_errors import AnswerDict
 from .._assemble import parse_content
 from .._attempts import Attempts
 from .._key_fetch import KeyFetcher
@@ -177,7 +178,7 @@ class CachedAnswer:
         if stored is None:
             return None
         try:
-            response: Response = json.loads(stored)
+            response = cast("Response", AnswerDict(json.loads(stored)))
             data = response["data"]
             if call.schema is not None and not data["tool_calls"]:
                 answer = Answer(content=data["content"])
