@@ -121,11 +121,6 @@ class ResubscribeMachine:
         return self._connections.head
 
     @property
-    def finished(self) -> bool:
-        """Whether the stream was read to its end."""
-        return self._connections.finished
-
-    @property
     def reading(self) -> bool:
         """Whether more bytes of this response are wanted."""
         return self._connections.state is _READING

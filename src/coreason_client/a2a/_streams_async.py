@@ -59,7 +59,7 @@ class AsyncEventStream(EventProgress, AsyncClosing):
             # async only: end
             return event
         # async only: begin
-        if self._machine is not None and not self._machine.finished:
+        if not self._assembly.may_end:
             self._reading.check_loop()
         # async only: end
         raise StopAsyncIteration

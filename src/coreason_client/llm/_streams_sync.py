@@ -45,7 +45,8 @@ class LLMStream(StreamBase, Generic[Parsed]):
         """The usage so far of all attempts; None if nothing was received.
 
         It is also known after an error, and after the stream was closed early: the provider bills
-        what it has produced.
+        what it has produced. Tokens that the provider did not count are estimated (`estimated`).
+        Attempts of which nothing was received are not included.
         """
         return self._machine.spent()
 
