@@ -97,19 +97,23 @@ async def drive_async(  # noqa: C901 - one loop, step by step
             try:
                 async with aclosing(response.chunks()) as chunks:
                     async for chunk in chunks:
-                        for item in () if reading.stopped else machine.receive(chunk):
+                        if reading.stopped:
+                            break
+                        for item in machine.receive(chunk):
                             yield item
                         # async only: begin
                         # Not an exception: it would end this generator in the wrong loop.
-                        while reading.is_elsewhere(_get_running_loop()):
+                        while (
+                            _get_running_loop() is not reading.loop and reading.process.is_current
+                        ):
                             yield cast("Item", None)
                         # async only: end
                         if not machine.reading:
                             flow, limit = side_call()
                             for item in await run_async(flow, sender, limit):
                                 yield item
-                        if reading.stopped or not machine.reading:
-                            break
+                            if not machine.reading:
+                                break
             finally:
                 await response.aclose()
         except TransportFailure as raised:

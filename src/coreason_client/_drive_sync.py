@@ -89,12 +89,14 @@ def drive(
             try:
                 with closing(response.chunks()) as chunks:
                     for chunk in chunks:
-                        yield from () if reading.stopped else machine.receive(chunk)
+                        if reading.stopped:
+                            break
+                        yield from machine.receive(chunk)
                         if not machine.reading:
                             flow, limit = side_call()
                             yield from run(flow, sender, limit)
-                        if reading.stopped or not machine.reading:
-                            break
+                            if not machine.reading:
+                                break
             finally:
                 response.close()
         except TransportFailure as raised:

@@ -22,19 +22,16 @@ class Reading:
     Attributes:
         stopped: the caller wants no more; another thread or task may be waiting for bytes.
         loop: the event loop of the connection; None in sync streams and under trio.
+        process: the process that opened the stream; in a forked child there is another error.
     """
 
-    __slots__ = ("_process", "_to_continue", "loop", "stopped")
+    __slots__ = ("_to_continue", "loop", "process", "stopped")
 
     def __init__(self, to_continue: str = "") -> None:
         self._to_continue = to_continue
         self.stopped = False
         self.loop: Any = None
-        self._process = _fork.OwnerProcess()
-
-    def is_elsewhere(self, loop: object) -> bool:
-        """Return True if this loop is not that of the connection, in the same process."""
-        return loop is not self.loop and self._process.is_current  # a fork has its own error
+        self.process = _fork.OwnerProcess()
 
     def check_loop(self) -> None:
         """Raise an error in another event loop than that of the connection.
@@ -44,11 +41,11 @@ class Reading:
         Raises:
             OtherLoopError: this is another event loop.
         """
-        if self.loop is None:
+        if self.loop is None or not self.process.is_current:
             return
         import asyncio  # slow to import; already loaded when there is a loop
 
-        if not self.is_elsewhere(asyncio._get_running_loop()):
+        if asyncio._get_running_loop() is self.loop:
             return
         if self.loop.is_closed():
             where, cure = "an event loop that is closed by now", ""
