@@ -52,6 +52,7 @@ PHRASES = {
     "An async context": "A context",
     "An async iterator": "An iterator",
     "an `aclose`": "a `close`",
+    "  # noqa: C901 - one loop, step by step": "",
 }
 
 # Names whose sync form is not the name without "Async".
@@ -75,6 +76,7 @@ NAMES = {
     "anext": "next",
     "apply_async": "apply",
     "authorization_async": "authorization",
+    "close_items_async": "close_items",
     "close_stream_async": "close_stream",
     "default_async_resolver": "default_resolver",
     "drive_async": "drive",

@@ -6,9 +6,14 @@ for a flow, which returns one value.
 """
 
 import time
+
+# async only: begin
+from asyncio import _get_running_loop
+
+# async only: end
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from ._drive import (
     MAX_BODY_BYTES,
@@ -23,6 +28,7 @@ from ._drive import (
     no_side_call,
 )
 from ._http._types import Request, ResponseHead, TransportFailure
+from ._reading import Reading
 
 __all__ = ["AsyncOpener", "drive_async", "run_async"]
 
@@ -72,22 +78,36 @@ async def _perform_step(
             await response.aclose()
 
 
-async def drive_async(
+async def drive_async(  # noqa: C901 - one loop, step by step
     machine: StreamMachine[Item],
     sender: AsyncOpener,
     side_call: Callable[[], SideCall[Item]] = no_side_call,
+    reading: Reading | None = None,
 ) -> AsyncGenerator[Item]:
-    """Run a machine to its end and yield its items."""
-    while (step := machine.next_step()) is not None:
+    """Run a machine to its end and yield its items; `reading` can stop it between two reads."""
+    reading = reading or Reading()
+    while (step := None if reading.stopped else machine.next_step()) is not None:
         failure: TransportFailure | None = None
+        # async only: begin
+        reading.loop = _get_running_loop()
+        # async only: end
         try:
             if (response := await _perform_step(machine, sender, step)) is None:
                 continue
             try:
                 async with aclosing(response.chunks()) as chunks:
                     async for chunk in chunks:
+                        if reading.stopped:
+                            break
                         for item in machine.receive(chunk):
                             yield item
+                        # async only: begin
+                        # Not an exception: it would end this generator in the wrong loop.
+                        while (
+                            _get_running_loop() is not reading.loop and reading.process.is_current
+                        ):
+                            yield cast("Item", None)
+                        # async only: end
                         if not machine.reading:
                             flow, limit = side_call()
                             for item in await run_async(flow, sender, limit):
@@ -98,7 +118,7 @@ async def drive_async(
                 await response.aclose()
         except TransportFailure as raised:
             failure = raised
-        for item in machine.lost(failure):
+        for item in () if reading.stopped else machine.lost(failure):
             yield item
 
 

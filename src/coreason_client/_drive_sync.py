@@ -25,6 +25,7 @@ from ._drive import (
     no_side_call,
 )
 from ._http._types import Request, ResponseHead, TransportFailure
+from ._reading import Reading
 
 __all__ = ["SyncOpener", "drive", "run"]
 
@@ -76,9 +77,11 @@ def drive(
     machine: StreamMachine[Item],
     sender: SyncOpener,
     side_call: Callable[[], SideCall[Item]] = no_side_call,
+    reading: Reading | None = None,
 ) -> Generator[Item]:
-    """Run a machine to its end and yield its items."""
-    while (step := machine.next_step()) is not None:
+    """Run a machine to its end and yield its items; `reading` can stop it between two reads."""
+    reading = reading or Reading()
+    while (step := None if reading.stopped else machine.next_step()) is not None:
         failure: TransportFailure | None = None
         try:
             if (response := _perform_step(machine, sender, step)) is None:
@@ -86,6 +89,8 @@ def drive(
             try:
                 with closing(response.chunks()) as chunks:
                     for chunk in chunks:
+                        if reading.stopped:
+                            break
                         yield from machine.receive(chunk)
                         if not machine.reading:
                             flow, limit = side_call()
@@ -96,7 +101,7 @@ def drive(
                 response.close()
         except TransportFailure as raised:
             failure = raised
-        yield from machine.lost(failure)
+        yield from () if reading.stopped else machine.lost(failure)
 
 
 def run(flow: Flow[Item], sender: SyncOpener, limit: int = MAX_BODY_BYTES) -> Item:

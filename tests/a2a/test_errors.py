@@ -57,6 +57,11 @@ def test_every_code_has_its_class(code: int, kind: type[A2AJSONRPCError]) -> Non
     assert kind("No.").code == code
 
 
+def test_a_huge_code_is_not_written_out() -> None:
+    error = json_rpc_error({"code": 10**4000, "message": "No."})
+    assert str(error) == "code=a value of type int, message=No."
+
+
 @pytest.mark.parametrize(("reason", "kind"), ERRORS_BY_REASON.items())
 def test_every_reason_has_the_same_class(reason: str, kind: type[A2AJSONRPCError]) -> None:
     details = [{"@type": "x"}, {"reason": reason}]

@@ -38,7 +38,7 @@ class Machine:
 def packets(*, closed: bool = False, **state: Any) -> PacketProgress:
     machine: Any = Machine(**state)
     progress = PacketProgress(machine, REQUEST)
-    progress._closed = closed
+    progress._reading.stopped = closed
     return progress
 
 

@@ -126,6 +126,7 @@ def test_a_fatal_error_has_its_packet_and_the_response() -> None:
 def test_an_outcome_is_a_fatal_error() -> None:
     error = ended_with("cancelled")
     assert (error.code, error.severity) == ("cancelled", ErrorSeverity.FATAL)
+    assert ended_with("7" * 4000).code == "7" * 100
 
 
 @pytest.mark.proves("R11b", "R11c")

@@ -181,12 +181,25 @@ def check_error(call: Callable[[Any], None], http: Any, proxy: str) -> None:
     assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    ("scheme", "variable"),
+    [
+        ("http", "HTTP_PROXY"),
+        ("http", "ALL_PROXY"),
+        ("https", "HTTPS_PROXY"),
+        ("https", "ALL_PROXY"),
+    ],
+)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_an_error_names_a_proxy_that_is_not_there(
-    call: Callable[[Any], None], variable: str, dead_proxy: str, monkeypatch: pytest.MonkeyPatch
+    call: Callable[[Any], None],
+    scheme: str,
+    variable: str,
+    dead_proxy: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+    monkeypatch.setattr(sys.modules[__name__], "URL", URL.replace("http:", f"{scheme}:"))
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     monkeypatch.setenv(variable, f"http://me:secret@{dead_proxy}")

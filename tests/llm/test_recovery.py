@@ -327,6 +327,37 @@ def test_attempts_that_broke_before_the_first_word_are_spent(server: Provider) -
     )
 
 
+ROLE = b'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
+FAULT = b'data: {"error": {"message": "no", "code": "server_error"}}\n\n'
+WITHOUT_COUNTS = {
+    "the role": (Replied(200, SSE, chunks=[ROLE], cut=True), True),
+    "the role and the end": (Replied(200, SSE, chunks=[ROLE + b"data: [DONE]\n\n"]), True),
+    "the head": (Replied(200, SSE, chunks=[], cut=True), False),
+    "a comment": (Replied(200, SSE, chunks=[b": wait\n\n"], cut=True), False),
+    "the end": (Replied(200, SSE, chunks=[b"data: [DONE]\n\n"]), False),
+    "an error": (Replied(200, SSE, chunks=[FAULT]), False),
+    "a refusal": (Replied(503, body=b"busy"), False),
+}
+
+
+@pytest.mark.parametrize(("broken", "begun"), WITHOUT_COUNTS.values(), ids=WITHOUT_COUNTS)
+def test_a_prompt_that_nobody_counted_is_estimated_if_the_answer_had_begun(
+    broken: Replied, begun: bool, server: Provider
+) -> None:
+    server.reply = None
+    server.replies = [broken, broken, Replied(200, SSE, chunks=[event("Hi"), END])]
+    with client(server) as ours:
+        stream = ours.stream(MESSAGES)
+        response = stream.result()
+    assert ("spent" in response) is begun
+    assert stream.spent == response.get("spent", response["usage"])
+    if begun:
+        usage, spent = response["usage"], response["spent"]
+        assert spent["prompt_tokens"] == 3 * usage["prompt_tokens"] > 0
+        assert spent["completion_tokens"] == usage["completion_tokens"]
+        assert spent["estimated"] is True
+
+
 def test_an_error_has_what_was_spent_before_the_first_word(server: Provider) -> None:
     budget = Budget(100.0)
     server.reply = None

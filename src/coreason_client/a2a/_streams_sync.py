@@ -5,8 +5,9 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Self
 
-from .._closing_sync import Closing
+from .._closing_sync import Closing, close_items
 from .._drive_sync import SyncOpener, drive
+from .._reading import Reading
 from ._assemble import Assembly
 from ._progress import EventProgress
 from ._resubscribe import ResubscribeMachine
@@ -23,15 +24,19 @@ class EventStream(EventProgress, Closing):
         events: Iterator[Event],
         assembly: Assembly,
         machine: ResubscribeMachine | None = None,
+        reading: Reading | None = None,
     ) -> None:
         self._events = events
         self._assembly = assembly
         self._machine = machine
+        self._reading = reading or Reading()
 
     @classmethod
     def from_machine(cls, machine: ResubscribeMachine, sender: SyncOpener) -> Self:
         """Return a stream that runs a machine on a sender."""
-        return cls(drive(machine, sender, machine.side_call), machine.assembly, machine)
+        reading = Reading(", and continue the task with resubscribe() and its task_id")
+        events = drive(machine, sender, machine.side_call, reading)
+        return cls(events, machine.assembly, machine, reading)
 
     def wrap_events(self, wrap: Callable[[Iterator[Event]], Iterator[Event]]) -> None:
         """Replace the event iterator by one that wraps it."""
@@ -42,8 +47,8 @@ class EventStream(EventProgress, Closing):
         """Return a stream of the events of a custom transport; it does not reconnect."""
         if isinstance(events, EventStream):
             return events
-        assembly = Assembly()
-        return cls(_assembled(events, assembly), assembly)
+        assembly, reading = Assembly(), Reading()
+        return cls(_assembled(events, assembly, reading), assembly, reading=reading)
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -54,14 +59,19 @@ class EventStream(EventProgress, Closing):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop reading and release the connection; may be called twice."""
+        """Stop reading and release the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
         if isinstance(self._events, Generator):
-            self._events.close()
+            close_items(self._events, self._reading)
 
 
-def _assembled(events: Any, assembly: Assembly) -> Generator[Event]:
+def _assembled(events: Any, assembly: Assembly, reading: Reading) -> Generator[Event]:
     try:
         for event in events:
+            if reading.stopped:
+                return
             yield from assembly.apply(event)
     finally:
         if hasattr(events, "close"):

@@ -316,6 +316,11 @@ async def _observed(events: AsyncIterator[Event], call: TransportCall) -> AsyncG
     with call.observed():
         try:
             async for event in events:
+                # async only: begin
+                if event is None:  # this is another event loop
+                    yield event
+                    continue
+                # async only: end
                 yield call.received(event)
         finally:
             if isinstance(events, AsyncGenerator):

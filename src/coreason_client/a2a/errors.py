@@ -36,7 +36,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..errors import CoreasonError
+from ..errors import CoreasonError, shown_value
 
 if TYPE_CHECKING:
     from .types import Task
@@ -231,7 +231,7 @@ class A2AJSONRPCError(A2AError):
         self, message: str, *, code: int | None = None, data: Any = None, **fields: Any
     ) -> None:
         code = self.default_code if code is None else code
-        super().__init__(f"code={code}, message={message}", **fields)
+        super().__init__(f"code={shown_value(code)}, message={message}", **fields)
         self.code = code
         self.message = message
         self.data = data

@@ -6,6 +6,7 @@ from uuid import UUID
 from coreason_manifest.definitions.presentation import PresentationEvent
 from coreason_manifest.definitions.service import ServiceRequest
 
+from .._reading import Reading
 from ._chat_record import ChatRecord
 from ._resume import ResumeMachine
 from .answer import Answer
@@ -13,12 +14,7 @@ from .bookmark import Bookmark
 from .errors import CAPConnectionError
 from .position import Position
 
-__all__ = ["ChatProgress", "PacketProgress", "is_running"]
-
-
-def is_running(generator: object) -> bool:
-    """Return True if another thread or task is reading from a generator, sync or async."""
-    return any(getattr(generator, name, False) for name in ("gi_running", "ag_running"))
+__all__ = ["ChatProgress", "PacketProgress"]
 
 
 class PacketProgress:
@@ -27,10 +23,14 @@ class PacketProgress:
     def __init__(self, machine: ResumeMachine, request: ServiceRequest) -> None:
         self._machine = machine
         self._request = request
-        self._closed = False
+        self._reading = Reading(", and continue the answer with resume() and its bookmark()")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} for request {self._request.request_id}: {self._state()}>"
+
+    @property
+    def _closed(self) -> bool:
+        return self._reading.stopped
 
     def _state(self) -> str:
         """Describe for `repr` whether the request was sent and how far the answer was read."""
@@ -42,6 +42,8 @@ class PacketProgress:
     def _check_complete(self) -> None:
         """Raise if the stream was closed or has failed, so that this does not look like its end."""
         if not self._machine.complete:
+            if not self._closed:
+                self._reading.check_loop()
             raise self._machine.ended_early(
                 "the stream was closed before its end"
                 if self._closed

@@ -88,7 +88,6 @@ class ResumeMachine:
     Attributes:
         stream_error: the fatal error that ended the stream.
         text_only: the caller can take back no text, so a REWIND event is an error.
-        stopped: the caller wants no more, and is waiting for bytes in another thread or task.
     """
 
     def __init__(
@@ -120,7 +119,6 @@ class ResumeMachine:
         self._now = now
         self.stream_error = error
         self.text_only = False
-        self.stopped = False
         self._numbering = Numbering(position, rewinds=rewinds)
         self._connections = Connections(
             budget, max_event_bytes=max_event_bytes, deadline=deadline, clock=clock
@@ -157,7 +155,7 @@ class ResumeMachine:
     @property
     def reading(self) -> bool:
         """Whether more bytes of this response are wanted."""
-        return self._connections.state is _READING and not self.stopped
+        return self._connections.state is _READING
 
     def ended_early(self, why: str) -> CAPConnectionError:
         """Return the error for reading a stream that was closed or has failed."""
@@ -174,7 +172,7 @@ class ResumeMachine:
         if self.stream_error is not None:
             raise self._errors.fatal(self.stream_error)
         connections, numbering = self._connections, self._numbering
-        if connections.finished or self.stopped:
+        if connections.finished:
             return None
         step = connections.planned_step()
         if step is not None:
@@ -233,8 +231,6 @@ class ResumeMachine:
             CAPTimeoutError: the deadline has passed.
         """
         connections, errors = self._connections, self._errors
-        if self.stopped:
-            connections.settle()
         if failure is None:
             if not connections.settled:
                 drained = connections.decoder.retry_ms is not None

@@ -17,6 +17,7 @@ from .errors import CAPConnectionError, CAPError, CAPRuntimeError, CAPTimeoutErr
 __all__ = ["NO_DETAILS", "FailureDetails", "StreamErrors", "details_of", "ended_with"]
 
 _Error = TypeVar("_Error", bound=CAPError)
+_MAX_OUTCOME = 100  # characters of the header; codes are far shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def details_of(error: StreamError) -> FailureDetails:
 def ended_with(outcome: str) -> StreamError:
     """Return the error of a stream that has ended with this outcome, as far as a 204 tells it."""
     message = "the stream has ended with this error"
-    return StreamError(code=outcome, message=message, severity=ErrorSeverity.FATAL)
+    return StreamError(code=outcome[:_MAX_OUTCOME], message=message, severity=ErrorSeverity.FATAL)
 
 
 class StreamErrors:

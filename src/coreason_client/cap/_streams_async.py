@@ -6,10 +6,14 @@ from typing import Any, Generic, Self, TypeVar
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .._closing_async import AsyncClosing
+from .._closing_async import AsyncClosing, close_items_async
 from .._drive_async import AsyncOpener, drive_async
+
+# async only: begin
+# async only: end
+from .._reading import OtherLoopError, Reading
 from ._chat_record import ChatRecord
-from ._progress import ChatProgress, PacketProgress, is_running
+from ._progress import ChatProgress, PacketProgress
 from ._resume import ResumeMachine
 from .position import Position
 from .rewound import Rewound, accepts_rewinds
@@ -30,28 +34,29 @@ class AsyncPacketStream(PacketProgress, AsyncClosing):
         self, machine: ResumeMachine, request: ServiceRequest, sender: AsyncOpener
     ) -> None:
         super().__init__(machine, request)
-        self._packets = drive_async(machine, sender)
+        self._packets = drive_async(machine, sender, reading=self._reading)
 
     def __aiter__(self) -> AsyncIterator[Packet]:
         return self
 
     async def __anext__(self) -> Packet:
         try:
-            return await anext(self._packets)
+            packet = await anext(self._packets)
+            # async only: begin
+            if packet is None:  # this is another event loop
+                raise StopAsyncIteration
+            # async only: end
         except StopAsyncIteration:
             self._check_complete()
             raise
+        return packet
 
     async def aclose(self) -> None:
         """Stop reading and release the connection; may be called twice.
 
         While another thread or task is reading, its read ends with the next bytes.
         """
-        self._closed = True
-        if is_running(self._packets):
-            self._machine.stopped = True
-        else:
-            await self._packets.aclose()
+        await close_items_async(self._packets, self._reading)
 
 
 class AsyncChatStream(ChatProgress, AsyncClosing, Generic[Piece]):
@@ -102,6 +107,12 @@ class AsyncChatStream(ChatProgress, AsyncClosing, Generic[Piece]):
         except StopAsyncIteration:
             self._check_complete()
             raise
+        # async only: begin
+        except OtherLoopError:  # has ended the generator of the pieces, but not that of the packets
+            if self._source is not None:
+                self._generator = _pieces(self._source)
+            raise
+        # async only: end
         self._record.add(piece)
         return piece
 
@@ -120,10 +131,10 @@ class AsyncChatStream(ChatProgress, AsyncClosing, Generic[Piece]):
 
         While another thread or task is reading, its read ends with the next bytes.
         """
-        if isinstance(self._generator, AsyncGenerator) and not is_running(self._generator):
-            await self._generator.aclose()
         if self._source is not None:
             await self._source.packets.aclose()
+        if isinstance(self._generator, AsyncGenerator):
+            await close_items_async(self._generator, Reading())
 
 
 class _Source:

@@ -8,10 +8,11 @@ from typing import Any, Generic, Self, TypeVar
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .._closing_sync import Closing
+from .._closing_sync import Closing, close_items
 from .._drive_sync import SyncOpener, drive
+from .._reading import Reading
 from ._chat_record import ChatRecord
-from ._progress import ChatProgress, PacketProgress, is_running
+from ._progress import ChatProgress, PacketProgress
 from ._resume import ResumeMachine
 from .position import Position
 from .rewound import Rewound, accepts_rewinds
@@ -30,28 +31,25 @@ class PacketStream(PacketProgress, Closing):
 
     def __init__(self, machine: ResumeMachine, request: ServiceRequest, sender: SyncOpener) -> None:
         super().__init__(machine, request)
-        self._packets = drive(machine, sender)
+        self._packets = drive(machine, sender, reading=self._reading)
 
     def __iter__(self) -> Iterator[Packet]:
         return self
 
     def __next__(self) -> Packet:
         try:
-            return next(self._packets)
+            packet = next(self._packets)
         except StopIteration:
             self._check_complete()
             raise
+        return packet
 
     def close(self) -> None:
         """Stop reading and release the connection; may be called twice.
 
         While another thread or task is reading, its read ends with the next bytes.
         """
-        self._closed = True
-        if is_running(self._packets):
-            self._machine.stopped = True
-        else:
-            self._packets.close()
+        close_items(self._packets, self._reading)
 
 
 class ChatStream(ChatProgress, Closing, Generic[Piece]):
@@ -110,10 +108,10 @@ class ChatStream(ChatProgress, Closing, Generic[Piece]):
 
         While another thread or task is reading, its read ends with the next bytes.
         """
-        if isinstance(self._generator, Generator) and not is_running(self._generator):
-            self._generator.close()
         if self._source is not None:
             self._source.packets.close()
+        if isinstance(self._generator, Generator):
+            close_items(self._generator, Reading())
 
 
 class _Source:

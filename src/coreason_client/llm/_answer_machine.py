@@ -256,6 +256,8 @@ class AnswerMachine:
         try:
             for event in events:
                 pieces = reader.read(event.data_bytes, event.event_bytes)
+                if not pieces and not reader.done:
+                    reader.begun = True
                 if self._continuation is not None:
                     pieces = self._continuation.pieces(pieces)
                 yield from pieces

@@ -33,6 +33,7 @@ class Reader(ABC):
     Attributes:
         end: the reason why the answer ended, None until it is received.
         done: True once the stream has announced its end.
+        begun: True once an event without a delta was received, such as the role of the answer.
         started: True once a delta was returned.
         tokens: the token counts so far.
         media: the images and audio received so far.
@@ -44,6 +45,7 @@ class Reader(ABC):
         "_reasoning",
         "_text",
         "_unnamed",
+        "begun",
         "done",
         "end",
         "media",
@@ -54,6 +56,7 @@ class Reader(ABC):
     def __init__(self) -> None:
         self.end: End | None = None
         self.done = False
+        self.begun = False
         self.started = False  # stored, because it is read after every chunk
         self.tokens: Tokens | None = None
         self.media: list[Media] = []
@@ -85,8 +88,8 @@ class Reader(ABC):
 
     @property
     def billed(self) -> bool:
-        """True if the provider bills the stream: it has begun, or its tokens were counted."""
-        return self.started or self.tokens is not None
+        """True if the provider is sure to have read the prompt: it has begun to answer."""
+        return self.begun or self.started or self.tokens is not None
 
     @property
     def has_answer(self) -> bool:

@@ -11,7 +11,7 @@ costs something:
 * "error", and after the last attempt: the error has the received part of the answer.
 
 A failure before the first delta is an ordinary failure (`_attempts.py`). What an attempt received
-is counted as spent, and so is a prompt whose tokens the provider counted before its first word.
+is counted as spent, and so is the prompt of an answer that had begun, before its first word.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,8 @@
 """The usage of all attempts of a call, including those that broke. Pure.
 
 A provider bills an answer that broke, or that the caller left. So the tokens of such an attempt
-count as spent: as the provider reported them, or else estimated from what was received.
+count as spent: as the provider reported them, or else estimated from the request and from what was
+received. An attempt of which nothing was received counts as nothing: nobody knows if it is billed.
 """
 
 from ._answer import Tokens

@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Generic
 
+from .._closing_async import close_items_async
+from .._reading import Reading
 from ._answer_machine import AnswerMachine
 from ._growing_value import GrowingValue
 from ._returned_async import AsyncStreamBase
@@ -18,9 +20,12 @@ class AsyncLLMStream(AsyncStreamBase, Generic[Parsed]):
     Used as a context manager, it closes the connection as soon as it is not needed.
     """
 
-    def __init__(self, machine: AnswerMachine, deltas: AsyncGenerator[Delta]) -> None:
+    def __init__(
+        self, machine: AnswerMachine, deltas: AsyncGenerator[Delta], reading: Reading
+    ) -> None:
         self._machine = machine
         self._deltas = deltas
+        self._reading = reading
         self._error: LLMError | None = None
 
     def __aiter__(self) -> AsyncIterator[Delta]:
@@ -28,17 +33,28 @@ class AsyncLLMStream(AsyncStreamBase, Generic[Parsed]):
 
     async def __anext__(self) -> Delta:
         try:
-            return await anext(self._deltas)
+            async for delta in self._deltas:
+                # async only: begin
+                if delta is None:  # this is another event loop
+                    break
+                # async only: end
+                return delta
         except LLMError as error:
             self._error = error
             raise
+        # async only: begin
+        if self._machine.response is None and self._error is None:
+            self._reading.check_loop()
+        # async only: end
+        raise StopAsyncIteration
 
     @property
     def spent(self) -> Usage | None:
         """The usage so far of all attempts; None if nothing was received.
 
         It is also known after an error, and after the stream was closed early: the provider bills
-        what it has produced.
+        what it has produced. Tokens that the provider did not count are estimated (`estimated`).
+        Attempts of which nothing was received are not included.
         """
         return self._machine.spent()
 
@@ -96,5 +112,8 @@ class AsyncLLMStream(AsyncStreamBase, Generic[Parsed]):
                 yield delta.text
 
     async def aclose(self) -> None:
-        """Stop reading and close the connection; may be called twice."""
-        await self._deltas.aclose()
+        """Stop reading and close the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
+        await close_items_async(self._deltas, self._reading)

@@ -5,6 +5,8 @@
 from collections.abc import Generator, Iterator
 from typing import Any, Generic
 
+from .._closing_sync import close_items
+from .._reading import Reading
 from ._answer_machine import AnswerMachine
 from ._growing_value import GrowingValue
 from ._returned_sync import StreamBase
@@ -20,9 +22,10 @@ class LLMStream(StreamBase, Generic[Parsed]):
     Used as a context manager, it closes the connection as soon as it is not needed.
     """
 
-    def __init__(self, machine: AnswerMachine, deltas: Generator[Delta]) -> None:
+    def __init__(self, machine: AnswerMachine, deltas: Generator[Delta], reading: Reading) -> None:
         self._machine = machine
         self._deltas = deltas
+        self._reading = reading
         self._error: LLMError | None = None
 
     def __iter__(self) -> Iterator[Delta]:
@@ -30,17 +33,20 @@ class LLMStream(StreamBase, Generic[Parsed]):
 
     def __next__(self) -> Delta:
         try:
-            return next(self._deltas)
+            for delta in self._deltas:
+                return delta
         except LLMError as error:
             self._error = error
             raise
+        raise StopIteration
 
     @property
     def spent(self) -> Usage | None:
         """The usage so far of all attempts; None if nothing was received.
 
         It is also known after an error, and after the stream was closed early: the provider bills
-        what it has produced.
+        what it has produced. Tokens that the provider did not count are estimated (`estimated`).
+        Attempts of which nothing was received are not included.
         """
         return self._machine.spent()
 
@@ -98,5 +104,8 @@ class LLMStream(StreamBase, Generic[Parsed]):
                 yield delta.text
 
     def close(self) -> None:
-        """Stop reading and close the connection; may be called twice."""
-        self._deltas.close()
+        """Stop reading and close the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
+        close_items(self._deltas, self._reading)

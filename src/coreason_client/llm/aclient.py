@@ -7,6 +7,7 @@ from weakref import finalize
 
 from .._drive import Flow
 from .._drive_async import drive_async, run_async
+from .._reading import Reading
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
 from ._client_core import ClientCore
@@ -291,11 +292,12 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         )
         cached = self._cached_answer(attempts, response_format, options)
         machine = AnswerMachine(attempts, response_format, cached)
-        deltas = self._deltas(attempts, machine)
+        reading = Reading()
+        deltas = self._deltas(attempts, machine, reading)
         if attempts.observer is not NOT_OBSERVED:
             attempts.observer.set_spent(machine.spent)
             deltas = _observed(deltas, attempts.observer)
-        return AsyncLLMStream(machine, deltas)
+        return AsyncLLMStream(machine, deltas, reading)
 
     async def embed(
         self,
@@ -363,10 +365,10 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         await self._sessions.aclose()
 
     async def _deltas(
-        self, attempts: Attempts[Plan], machine: AnswerMachine
+        self, attempts: Attempts[Plan], machine: AnswerMachine, reading: Reading
     ) -> AsyncGenerator[Delta]:
         session = self._sessions.get() or await self._session()
-        received = drive_async(machine, session.sender(whole=False))
+        received = drive_async(machine, session.sender(whole=False), reading=reading)
         if isinstance(attempts.plan.pricing, DeferredPrice):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)

@@ -9,6 +9,7 @@ from weakref import finalize
 
 from .._drive import Flow
 from .._drive_sync import drive, run
+from .._reading import Reading
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
 from ._client_core import ClientCore
@@ -293,11 +294,12 @@ class LLMClient(ClientCore, Runs, ClientBase):
         )
         cached = self._cached_answer(attempts, response_format, options)
         machine = AnswerMachine(attempts, response_format, cached)
-        deltas = self._deltas(attempts, machine)
+        reading = Reading()
+        deltas = self._deltas(attempts, machine, reading)
         if attempts.observer is not NOT_OBSERVED:
             attempts.observer.set_spent(machine.spent)
             deltas = _observed(deltas, attempts.observer)
-        return LLMStream(machine, deltas)
+        return LLMStream(machine, deltas, reading)
 
     def embed(
         self,
@@ -364,9 +366,11 @@ class LLMClient(ClientCore, Runs, ClientBase):
         """Close the connections; may be called twice."""
         self._sessions.close()
 
-    def _deltas(self, attempts: Attempts[Plan], machine: AnswerMachine) -> Generator[Delta]:
+    def _deltas(
+        self, attempts: Attempts[Plan], machine: AnswerMachine, reading: Reading
+    ) -> Generator[Delta]:
         session = self._sessions.get() or self._session()
-        received = drive(machine, session.sender(whole=False))
+        received = drive(machine, session.sender(whole=False), reading=reading)
         if isinstance(attempts.plan.pricing, DeferredPrice):
             received = _with_price(received, attempts, attempts.plan.pricing, machine)
         slot = session.slot(attempts.seconds_left, attempts.deadline_error)

@@ -213,6 +213,29 @@ def test_the_complete_answer_counts_where_the_deltas_differ() -> None:
     assert joined(pieces)[0] == "wrong words"
 
 
+@pytest.mark.parametrize(
+    ("streamed", "complete", "delivered", "kept"),
+    [
+        ("wrong", ["right", "too"], "wrong", "right\n\ntoo"),
+        ("right", ["right", "too"], "right\n\ntoo", "right\n\ntoo"),
+        ("right", ["right"], "right", "right"),
+        ("alone", [], "alone", "alone"),  # it names none, so it contradicts none
+    ],
+)
+def test_the_reasoning_of_the_complete_answer_counts_too(
+    streamed: str, complete: list[str], delivered: str, kept: str
+) -> None:
+    summary = [{"type": "summary_text", "text": text} for text in complete]
+    message = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
+    reader, pieces = read(
+        {"type": "response.reasoning_summary_text.delta", "item_id": "rs_1", "delta": streamed},
+        {"type": "response.output_text.delta", "delta": "Hi"},
+        completed({"type": "reasoning", "id": "rs_1", "summary": summary}, message),
+    )
+    assert "".join(p.text for p in pieces if isinstance(p, ReasoningDelta)) == delivered
+    assert (reader.answer().reasoning, reader.answer().content) == (kept, "Hi")
+
+
 def test_a_complete_answer_without_a_message_says_nothing_about_the_text() -> None:
     reader, _ = read(
         {"type": "response.output_text.delta", "delta": "Hi"},

@@ -267,18 +267,13 @@ class ResponsesReader(Reader):
             return []
         self._items = output
         pieces: list[Piece] = []
-        if not self._reasoning:
-            thoughts = [reasoning_text(item) for item in output if item.get("type") == "reasoning"]
-            if thought := "\n\n".join(filter(None, thoughts)):
-                pieces.append(self.add_reasoning(thought))
+        thoughts = [reasoning_text(item) for item in output if item.get("type") == "reasoning"]
+        if rest := _rest_of("\n\n".join(filter(None, thoughts)), self._reasoning):
+            pieces.append(self.add_reasoning(rest))
         whole, refused = texts_of(output)
         self._refused = self._refused or refused
-        received = "".join(self._text)
-        if whole.startswith(received):
-            if rest := whole[len(received) :]:
-                pieces.append(self.add_text(rest))
-        elif whole:
-            self._text = [whole]
+        if rest := _rest_of(whole, self._text):
+            pieces.append(self.add_text(rest))
         calls = [item for item in output if item.get("type") == "function_call"]
         for position, item in enumerate(calls):
             number = self._numbers.of_final(item, position)
@@ -288,6 +283,16 @@ class ResponsesReader(Reader):
         for item in output:
             self.media += [image for image in image_of(item) if image not in self.media]
         return pieces
+
+
+def _rest_of(whole: str, received: list[str]) -> str:
+    """Return what a complete text has beyond the received pieces; replace those if they differ."""
+    known = "".join(received)
+    if whole.startswith(known):
+        return whole[len(known) :]
+    if whole:
+        received[:] = [whole]
+    return ""
 
 
 _NO_REASON = Fault("the provider failed, without a reason")
