@@ -53,6 +53,11 @@ def test_the_delay_doubles_up_to_30_seconds() -> None:
     assert delays == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
 
 
+def test_jitter_can_be_added() -> None:
+    backoff = Backoff(first=1.0, spread=0.25)
+    assert [wait(backoff, 3, jitter) for jitter in (0.0, 0.5, 1.0)] == [4, 4.5, 5]
+
+
 @pytest.mark.proves("R07e")
 def test_jitter_takes_away_up_to_half() -> None:
     assert [wait(Backoff(), 3, jitter) for jitter in (0.0, 0.5, 1.0)] == [2, 1.5, 1]

@@ -18,13 +18,15 @@ _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?", re.ASCII)
 class Backoff:
     """Delays that double from `first` to `longest` seconds, with jitter.
 
-    The jitter subtracts at most half of a delay, so no delay is shorter than the one before it
-    while they double. A server may ask for a longer delay, up to `max_server_delay` seconds.
+    The jitter changes a delay by up to this part of it. By default it subtracts at most half, so no
+    delay is shorter than the one before it while they double. A server may ask for a longer delay,
+    up to `max_server_delay` seconds.
     """
 
     first: float = 0.5
     longest: float = 30.0
     max_server_delay: float = 60.0
+    spread: float = -0.5
 
     def delay(self, failures: int, jitter: Callable[[], float]) -> float:
         """Return the seconds to wait after this number of consecutive failures.
@@ -32,7 +34,7 @@ class Backoff:
         `jitter` returns numbers from 0 to 1.
         """
         doublings = min(failures - 1, 64)  # more would overflow the float
-        return min(self.first * 2.0**doublings, self.longest) * (1 - jitter() / 2)
+        return min(self.first * 2.0**doublings, self.longest) * (1 + self.spread * jitter())
 
     def retry_delay(
         self, failures: int, server_delay: float | None, jitter: Callable[[], float]

@@ -50,7 +50,8 @@ logger = logging.getLogger("coreason_client.llm")
 _CONNECT_SECONDS = 10.0
 _KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
 
-BACKOFF = Backoff(first=1.0, longest=60.0, max_server_delay=120.0)
+# The jitter is added: the specification of the AI client names the least delays.
+BACKOFF = Backoff(first=1.0, longest=60.0, max_server_delay=120.0, spread=0.25)
 
 
 @dataclass(frozen=True, slots=True)
