@@ -22,13 +22,19 @@ export PYTHONDONTWRITEBYTECODE =
 # The types of the examples in the documents, and the site with its links: `check` runs them.
 STATIC = tests/docs/test_types.py tests/docs/test_site.py
 
+# Rules without servers and browsers.
+QUICK = tests/test_public_names.py tests/test_drive.py tests/test_retry.py tests/sse tests/definitions \
+	tests/cap/test_resume.py tests/a2a/test_resubscribe.py tests/llm/test_answer_machine.py tests/llm/test_attempts.py \
+	tests/server/cap/test_decision.py tests/server/log/test_rules.py tests/server/log/test_memory_records.py \
+	tests/server/durable/test_replay.py tests/server/durable/test_journal.py
+
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser test picture fuzz soak mutants docs bench build clean
+.PHONY: help install chat page check sync proto browser test quick test-for picture fuzz soak mutants docs bench build clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 16
 
 install: $(INSTALLED) ## create .venv with the package and the development tools
 
@@ -85,6 +91,13 @@ test: $(INSTALLED) browser ## run all tests but those of `make check`; both toge
 
 picture: $(INSTALLED) browser ## take the picture of the README again, after the page has changed
 	PICTURE=1 $(BIN)/pytest -q tests/browser/test_picture.py
+
+quick: $(INSTALLED) ## run ruff and the tests of rules, in half a minute: for each edit
+	$(BIN)/ruff check -q .
+	$(BIN)/pytest -q -n 2 $(QUICK)
+
+test-for: $(INSTALLED) ## run the tests of one source file: FILE=src/coreason_client/cap/_resume.py
+	@tests=$$($(BIN)/python scripts/tests_for.py $(FILE)) && $(BIN)/pytest -q -n 2 $$tests
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py tests/server/a2a/test_once.py
