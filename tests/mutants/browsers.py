@@ -18,37 +18,37 @@ def _mutant(file: str, name: str, old: str, new: str, *tests: str) -> Mutant:
 
 MUTANTS = (
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "a ticket with any signature is accepted",
         "subject = _subject(match[3]) if match and known else None",
         "subject = _subject(match[3]) if match else None",
         _TICKETS,
     ),
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "only the last secret of tickets counts",
         "            known |= hmac",
         "            known = hmac",
         _TICKETS,
     ),
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "a ticket never expires",
         "        if left <= -_CLOCK_DIFFERENCE:\n",
         "        if False:\n",
         _TICKETS,
     ),
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "a ticket may be valid for years",
         "        if left > MAX_SECONDS + _CLOCK_DIFFERENCE:\n",
         "        if False:\n",
         _TICKETS,
     ),
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "a subject has several spellings",
-        "if _encoded(data) == text and _is_subject(subject)",
+        "if _base64(data) == text and _is_subject(subject)",
         "if _is_subject(subject)",
         _TICKETS,
     ),

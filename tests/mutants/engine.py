@@ -18,13 +18,13 @@ def _mutant(file: str, name: str, old: str, new: str) -> Mutant:
 
 _ENGINE = (
     _mutant(
-        "engine/_exit_watch.py",
+        "engine/_watchdog.py",
         "a thread other than the main one watches the flag of the server",
         "if threading.current_thread() is not threading.main_thread():",
         "if False:",
     ),
     _mutant(
-        "engine/_exit_watch.py",
+        "engine/_watchdog.py",
         "the exit is reported before the flag is set",
         "while not should_exit():",
         "while should_exit():",
@@ -194,13 +194,13 @@ _VALKEY = (
         "while (members",
     ),
     _mutant(
-        "log/valkey/_follower.py",
+        "log/valkey/_entries.py",
         "a wake without entries in memory does not lead to the store",
         "(woken and not page.entries)",
         "False",
     ),
     _mutant(
-        "log/valkey/_follower.py",
+        "log/valkey/_entries.py",
         "a reader of a stopping log reads once more",
         "            if waiters.wake_all_count != wake_all_count:\n                return page\n",
         "",
@@ -229,37 +229,37 @@ _VALKEY = (
 )
 _PROCESS = (
     _mutant(
-        "process/_accept.py",
+        "process/_listen.py",
         "a failed handshake is counted as an open connection",
         "            self._connections.release()\n            sock.close()",
         "            sock.close()",
     ),
     _mutant(
-        "process/_accept.py",
+        "process/_listen.py",
         "a listener without descriptors accepts again at once",
         "        self._loop.remove_reader(self._sock)\n        self._resuming",
         "        self._resuming",
     ),
     _mutant(
-        "process/_accept.py",
+        "process/_listen.py",
         "any error of accept closes waiting connections",
         "if error.errno in _NO_RESOURCES:",
         "if True:",
     ),
     _mutant(
-        "process/_address_lock.py",
+        "process/_single_process.py",
         "a link in the place of the lock file is followed",
         " | os.O_NOFOLLOW",
         "",
     ),
     _mutant(
-        "process/_address_lock.py",
+        "process/_single_process.py",
         "a fork has the claims of its parent",
         "        _pid[:] = [os.getpid()]\n        _claims.clear()",
         "        _pid[:] = [os.getpid()]",
     ),
     _mutant(
-        "process/_address_lock.py",
+        "process/_single_process.py",
         "the first release of two ends the lock",
         "if not _claims[address] and (file := _open()) is not None:",
         "if (file := _open()) is not None:",

@@ -224,19 +224,19 @@ MUTANTS = (
         "if reconnect_for:",
     ),
     _cap(
-        "_sequence",
+        "_numbering",
         "the last skipped number has arrived",
         "self._gap_ends.append(following - 1)",
         "self._gap_ends.append(following - 2)",
     ),
     _cap(
-        "_sequence",
+        "_numbering",
         "the first skipped number has arrived",
         "bisect_right(self._gap_starts, seq) - 1",
         "bisect_right(self._gap_starts, seq - 1) - 1",
     ),
     _cap(
-        "_sequence",
+        "_numbering",
         "numbers before the first have arrived",
         "if seq < self._first:",
         "if seq < 0:",

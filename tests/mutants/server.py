@@ -231,14 +231,14 @@ _IN_THE_PRODUCERS = (
         f"{_PRODUCERS}::test_the_first_reason_to_stop_counts",
     ),
     _mutant(
-        "engine/_quota.py",
+        "engine/_quotas.py",
         "a principal may have one reader more",
         "if self._used[principal] >= room:",
         "if self._used[principal] > room:",
         f"{_REFUSALS}::test_a_key_has_a_number_of_readers",
     ),
     _mutant(
-        "engine/_quota.py",
+        "engine/_quotas.py",
         "every principal ever seen stays in the tables",
         "    if not counts[key]:",
         "    if False:",
@@ -297,7 +297,7 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "http/_direct_write.py",
+        "_internals.py",
         "a chunk is written although the connection takes no more",
         "if flow.write_paused or cycle.disconnected",
         "if cycle.disconnected",
@@ -607,7 +607,7 @@ _IN_THE_HEAD = (
         f"{_T}/test_root_path.py",
     ),
     _mutant(
-        "observe/_access_lines.py",
+        "observe/_log_lines.py",
         "the access log has the values of queries",
         "target = without_query_values(str(arguments[_PATH_AT]))",
         "target = str(arguments[_PATH_AT])",

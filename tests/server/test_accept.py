@@ -12,9 +12,9 @@ from typing import cast
 
 import pytest
 
-from coreason_client.server.process import _accept
-from coreason_client.server.process._accept import Listener
+from coreason_client.server.process import _listen as _accept
 from coreason_client.server.process._connections import Connections
+from coreason_client.server.process._listen import Listener
 
 from .aio import aio, turns
 

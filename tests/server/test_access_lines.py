@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from coreason_client.server import AgentApp, create_ticket, running
-from coreason_client.server.observe._access_lines import without_query_values
+from coreason_client.server.observe._log_lines import without_query_values
 from tests.each import each
 
 from .peer import LIMIT

@@ -4,7 +4,7 @@ import os
 import socket
 from pathlib import Path
 
-from coreason_client.server.process._address_lock import (
+from coreason_client.server.process._single_process import (
     LocalAddress,
     _position,
     claim,

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from coreason_client.server.engine._background import Background
+from coreason_client.server.engine._upkeep import Background
 
 from .aio import aio, turns
 

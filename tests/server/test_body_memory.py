@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.server._off_loop import LARGE_BODY
-from coreason_client.server.http._body_memory import BodyMemory, BodyReservation
+from coreason_client.server.http._body import BodyMemory, BodyReservation
 from coreason_client.server.http._problems import Problem
 
 from .aio import aio, turns

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.http._cut_plan import CutPlan
+from coreason_client.server.http._cuts import CutPlan
 
 SEEDS = st.integers(0, 2**53 - 1)
 

@@ -8,7 +8,7 @@ import pytest
 
 from coreason_client import CAPClient
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server.http._cut_plan import CutPlan
+from coreason_client.server.http._cuts import CutPlan
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .conftest import Serve

@@ -4,8 +4,7 @@ from contextlib import ExitStack
 from uuid import UUID
 
 from coreason_client.server.http import _cuts
-from coreason_client.server.http._cut_plan import CutPlan
-from coreason_client.server.http._cuts import Cuts, CuttableConnection
+from coreason_client.server.http._cuts import CutPlan, Cuts, CuttableConnection
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.server.process._descriptors import default_max_connections
+from coreason_client.server.process._listen import default_max_connections
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from coreason_client.server.engine import _exit_watch
-from coreason_client.server.engine._exit_watch import watch_exit
+from coreason_client.server.engine import _watchdog as _exit_watch
+from coreason_client.server.engine._watchdog import watch_exit
 
 from .aio import aio, turns
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from coreason_client.server import AgentStream, ServiceRequest
-from coreason_client.server.engine import _forgotten
-from coreason_client.server.engine._forgotten import watch_forgotten
+from coreason_client.server.engine import _agent as _forgotten
+from coreason_client.server.engine._agent import watch_forgotten
 
 from .conftest import Serve
 

@@ -8,8 +8,7 @@ from starlette.requests import Request
 from coreason_client.server import AgentApp
 from coreason_client.server.http._auth import Keys
 from coreason_client.server.http._gate import Gate
-from coreason_client.server.http._problems import Problem
-from coreason_client.server.http._refusals import PRINCIPAL
+from coreason_client.server.http._problems import PRINCIPAL, Problem
 
 from .aio import aio
 from .test_body import hello

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.http._json_size import ValueCount, count_messages
+from coreason_client.server.http._body import ValueCount, count_messages
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .peer import envelope

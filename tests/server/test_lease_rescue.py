@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client.server import MemoryStreamLog
-from coreason_client.server.engine._lease_rescue import MAX_BLOCKED, LeaseRescue, renew_in_thread
+from coreason_client.server.engine._watchdog import MAX_BLOCKED, LeaseRescue, renew_in_thread
 from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import NewStream
 

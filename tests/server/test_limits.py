@@ -3,13 +3,13 @@
 import pytest
 
 from coreason_client.server import AgentApp
-from coreason_client.server.http._limits import (
+from coreason_client.server.http._problems import (
+    Problem,
     shutting_down,
     too_many_readers,
     too_many_requests,
     too_many_streams,
 )
-from coreason_client.server.http._problems import Problem
 
 from .test_body import hello
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.observe._line_limit import LineLimit, suppressed_suffix
+from coreason_client.server.observe._log_lines import LineLimit, suppressed_suffix
 
 pauses = st.lists(st.floats(0, 3) | st.floats(0, 0.01), max_size=300)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.engine._loop_watch import Blocked, LoopWatch, NotRun, Report, Unblocked
+from coreason_client.server.engine._watchdog import Blocked, LoopWatch, NotRun, Report, Unblocked
 
 
 def looks(watch: LoopWatch, *, until: float, every: float = 0.25) -> list[Report]:

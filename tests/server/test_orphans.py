@@ -10,7 +10,7 @@ import pytest
 from coreason_client.server import AgentApp, LogUnavailable, MemoryStreamLog
 from coreason_client.server.engine import _orphans
 from coreason_client.server.engine._conversation import dump_question, parse_turn
-from coreason_client.server.engine._end_errors import CANCELLED, SERVER_STOPPED
+from coreason_client.server.engine._ending import CANCELLED, SERVER_STOPPED
 from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._orphans import Orphans, UnwrittenEnd
 from coreason_client.server.errors import Fenced

@@ -1,7 +1,7 @@
 """All readers are woken together, and at most once a second."""
 
 from coreason_client.server import MemoryStreamLog
-from coreason_client.server.engine._reader_wake import ReaderWake
+from coreason_client.server.engine._upkeep import ReaderWake
 
 from .virtual import virtual, virtual_loop
 

@@ -16,8 +16,8 @@ from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, SQLiteStreamLog, running
 from coreason_client.server.process import _single_process
-from coreason_client.server.process._address_lock import LocalAddress
 from coreason_client.server.process._single_process import (
+    LocalAddress,
     SeveralProcesses,
     SingleProcessGuard,
     check_workers,

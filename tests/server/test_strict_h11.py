@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server.process._strict_h11 import (
+from coreason_client.server.process._connections import (
     StrictConnection,
     has_bare_lf,
     has_two_lengths,

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from coreason_client.server.observe._throttled_lines import ThrottledLine, throttled_http_lines
+from coreason_client.server.observe._log_lines import ThrottledLine, throttled_http_lines
 
 
 def test_a_limited_line_counts_what_it_left_out() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from coreason_client import ArgumentError
 from coreason_client.server import create_ticket
-from coreason_client.server.http import _tickets
+from coreason_client.server.http import _auth as _tickets
+from coreason_client.server.http._auth import Tickets
 from coreason_client.server.http._problems import Problem
-from coreason_client.server.http._tickets import Tickets
 
 SECRET, OTHER = "s" * 32, b"\x00" * 64
 NOW = 1_800_000_000

@@ -16,8 +16,7 @@ import pytest
 
 from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog
 from coreason_client.server.engine import _watchdog
-from coreason_client.server.engine._loop_watch import LoopWatch
-from coreason_client.server.engine._watchdog import watch_loop
+from coreason_client.server.engine._watchdog import LoopWatch, watch_loop
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, MissingExtraError
 from .app import AgentApp
 from .observe._log_lines import logger
-from .process._descriptors import raise_descriptor_limit
-from .process._listen import UDS_MODE, listen, listen_unix, remove_unix
+from .process._listen import UDS_MODE, listen, listen_unix, raise_descriptor_limit, remove_unix
 from .process._tls import TlsFile, check_tls
 
 if TYPE_CHECKING:

@@ -19,12 +19,10 @@ import uvicorn
 from ..._fallback import report_lost_protection
 from ...errors import ArgumentError
 from .._internals import protocol_factory, sets_servers
-from ..observe._access_lines import redacted_access_lines
-from ..observe._throttled_lines import throttled_http_lines
-from ._accept import Listener
+from ..observe._log_lines import redacted_access_lines, throttled_http_lines
 from ._connections import Connections, guarded
-from ._descriptors import default_max_connections, descriptor_limit
 from ._hangup import SIGHUP, Hangup, is_ignored
+from ._listen import Listener, default_max_connections, descriptor_limit
 from ._tls import check_tls
 
 __all__ = [
