@@ -5,10 +5,10 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _T = "tests/server"
-_TICKETS = f"{_T}/test_tickets.py"
+_TICKETS = f"{_T}/http/test_tickets.py"
 _REQUESTS = f"{_T}/test_ticket_requests.py"
-_DECISION = f"{_T}/test_decision.py"
-_CUTS = f"{_T}/test_cuts.py"
+_DECISION = f"{_T}/cap/test_decision.py"
+_CUTS = f"{_T}/http/test_cuts.py"
 _PAGE = f"{_T}/page/test_page_routes.py"
 
 
@@ -106,7 +106,7 @@ MUTANTS = (
         "anybody may cut a stream",
         "        await owned(await self._runtime(), principal, stream_id)\n",
         "        await self._runtime()\n",
-        f"{_T}/test_cut_response.py",
+        f"{_T}/cap/test_cut_response.py",
     ),
     _mutant(
         "page/_routes.py",

@@ -7,10 +7,11 @@ __all__ = ["MUTANTS"]
 _T = "tests/server"
 
 
-def _mutant(file: str, name: str, old: str, new: str) -> Mutant:
-    """Return a mutant of a module of the server, tested by the file of its name."""
+def _mutant(file: str, name: str, old: str, new: str, tested_by: str = "") -> Mutant:
+    """Return a mutant of a module of the server, tested by the file of its name or another one."""
     package, _, stem = file.removesuffix(".py").rpartition("/")
-    folder = f"{_T}/log" if package.startswith("log") else _T
+    stem = tested_by or stem
+    folder = f"{_T}/{package.partition('/')[0]}".rstrip("/")
     prefix = "valkey_" if package.endswith("valkey") else ""
     test = f"{folder}/test_{prefix}{stem.lstrip('_')}.py"
     return Mutant(name, f"coreason_client/server/{file}", old, new, (test,))
@@ -22,12 +23,14 @@ _ENGINE = (
         "a thread other than the main one watches the flag of the server",
         "if threading.current_thread() is not threading.main_thread():",
         "if False:",
+        "exit_watch",
     ),
     _mutant(
         "engine/_watchdog.py",
         "the exit is reported before the flag is set",
         "while not should_exit():",
         "while should_exit():",
+        "exit_watch",
     ),
     _mutant(
         "engine/_threads.py",
@@ -198,12 +201,14 @@ _VALKEY = (
         "a wake without entries in memory does not lead to the store",
         "(woken and not page.entries)",
         "False",
+        "follower",
     ),
     _mutant(
         "log/valkey/_entries.py",
         "a reader of a stopping log reads once more",
         "            if waiters.wake_all_count != wake_all_count:\n                return page\n",
         "",
+        "follower",
     ),
     _mutant(
         "log/valkey/_opening.py",
@@ -233,33 +238,36 @@ _PROCESS = (
         "a failed handshake is counted as an open connection",
         "            self._connections.release()\n            sock.close()",
         "            sock.close()",
+        "accept",
     ),
     _mutant(
         "process/_listen.py",
         "a listener without descriptors accepts again at once",
         "        self._loop.remove_reader(self._sock)\n        self._resuming",
         "        self._resuming",
+        "accept",
     ),
     _mutant(
         "process/_listen.py",
         "any error of accept closes waiting connections",
         "if error.errno in _NO_RESOURCES:",
         "if True:",
+        "accept",
     ),
     _mutant(
-        "process/_single_process.py",
+        "process/_address_lock.py",
         "a link in the place of the lock file is followed",
         " | os.O_NOFOLLOW",
         "",
     ),
     _mutant(
-        "process/_single_process.py",
+        "process/_address_lock.py",
         "a fork has the claims of its parent",
         "        _pid[:] = [os.getpid()]\n        _claims.clear()",
         "        _pid[:] = [os.getpid()]",
     ),
     _mutant(
-        "process/_single_process.py",
+        "process/_address_lock.py",
         "the first release of two ends the lock",
         "if not _claims[address] and (file := _open()) is not None:",
         "if (file := _open()) is not None:",

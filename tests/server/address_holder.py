@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coreason_client.server.process import _single_process as _address_lock
+from coreason_client.server.process import _address_lock
 
 FOLDER = Path(_address_lock.__file__).parent
 HOLD = """

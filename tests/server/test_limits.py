@@ -11,7 +11,7 @@ from coreason_client.server.http._problems import (
     too_many_streams,
 )
 
-from .test_body import hello
+from .http.test_body import hello
 
 OPTIONS = AgentApp(
     hello, max_readers_per_key=3, max_streams_per_key=4, max_requests_per_minute=5

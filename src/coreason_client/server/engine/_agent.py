@@ -1,4 +1,4 @@
-"""The accepted forms of an agent, and a runner for each."""
+"""The accepted forms of an agent, a runner for each, and calls of a stream without `await`."""
 
 import inspect
 import sys

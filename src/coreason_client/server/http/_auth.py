@@ -1,4 +1,4 @@
-"""Authentication by keys, which are stored as digests and compared in constant time."""
+"""Authentication: keys, stored as digests and compared in constant time, and tickets for pages."""
 
 import hmac
 import re

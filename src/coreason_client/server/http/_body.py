@@ -1,4 +1,4 @@
-"""Reads the bodies of requests within limits, the same for all protocols."""
+"""Reads the bodies of requests within limits (time, size, values, memory), for all protocols."""
 
 import asyncio
 from collections import Counter, deque

@@ -1,4 +1,4 @@
-"""Refusals as problem documents (RFC 9457), which never repeat the values of the request."""
+"""Refusals: problem documents (RFC 9457) without values of the request, limits, and log lines."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Tasks in memory."""
+"""Tasks and deliveries in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock

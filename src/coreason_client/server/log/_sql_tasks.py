@@ -1,4 +1,4 @@
-"""Tasks in the SQLite file of a log."""
+"""Tasks and deliveries in the SQLite file of a log."""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Listening sockets for servers of streams."""
+"""Listening sockets: how they are opened, how connections are accepted, how many there may be."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""An estimate of the clock of the store."""
+"""The clock of the store, estimated, and the clocks of its runs."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The limits of principals on the store."""
+"""The limits of principals on the store, and their scripts."""
 
 from collections.abc import Callable
 from typing import Final
