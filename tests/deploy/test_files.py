@@ -15,7 +15,7 @@ import yaml  # type: ignore[import-untyped]
 from dockerfile_parse import DockerfileParser  # type: ignore[import-untyped]
 
 from coreason_client.server import AgentApp, ValkeyStreamLog
-from coreason_client.server.process._uvicorn import AFTER_DRAIN
+from coreason_client.server.process._draining_server import AFTER_DRAIN
 from tests.cli.test_documented import parse
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from coreason_client._retry import Backoff
 from coreason_client.cap import _protocol
 from coreason_client.inspector import CAPTarget
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server.http._cut_plan import CutPlan
+from coreason_client.server.http._cuts import CutPlan
 from coreason_manifest.definitions.presentation import DeltaPacket
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.faults import FaultServer

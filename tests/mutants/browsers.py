@@ -5,10 +5,10 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _T = "tests/server"
-_TICKETS = f"{_T}/test_tickets.py"
+_TICKETS = f"{_T}/http/test_tickets.py"
 _REQUESTS = f"{_T}/test_ticket_requests.py"
-_DECISION = f"{_T}/test_decision.py"
-_CUTS = f"{_T}/test_cuts.py"
+_DECISION = f"{_T}/cap/test_decision.py"
+_CUTS = f"{_T}/http/test_cuts.py"
 _PAGE = f"{_T}/page/test_page_routes.py"
 
 
@@ -18,37 +18,37 @@ def _mutant(file: str, name: str, old: str, new: str, *tests: str) -> Mutant:
 
 MUTANTS = (
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "a ticket with any signature is accepted",
         "subject = _subject(match[3]) if match and known else None",
         "subject = _subject(match[3]) if match else None",
         _TICKETS,
     ),
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "only the last secret of tickets counts",
         "            known |= hmac",
         "            known = hmac",
         _TICKETS,
     ),
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "a ticket never expires",
         "        if left <= -_CLOCK_DIFFERENCE:\n",
         "        if False:\n",
         _TICKETS,
     ),
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "a ticket may be valid for years",
         "        if left > MAX_SECONDS + _CLOCK_DIFFERENCE:\n",
         "        if False:\n",
         _TICKETS,
     ),
     _mutant(
-        "http/_tickets.py",
+        "http/_auth.py",
         "a subject has several spellings",
-        "if _encoded(data) == text and _is_subject(subject)",
+        "if _base64(data) == text and _is_subject(subject)",
         "if _is_subject(subject)",
         _TICKETS,
     ),
@@ -106,7 +106,7 @@ MUTANTS = (
         "anybody may cut a stream",
         "        await owned(await self._runtime(), principal, stream_id)\n",
         "        await self._runtime()\n",
-        f"{_T}/test_cut_response.py",
+        f"{_T}/cap/test_cut_response.py",
     ),
     _mutant(
         "page/_routes.py",

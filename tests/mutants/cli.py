@@ -451,6 +451,6 @@ MUTANTS = (
         "coreason_client/server/http/_auth.py",
         "if not isinstance(key, str) or not VISIBLE.fullmatch(key):",
         "if not isinstance(key, str) or not (key.isascii() and key.isprintable() and key):",
-        ("tests/server/test_auth.py",),
+        ("tests/server/http/test_auth.py",),
     ),
 )

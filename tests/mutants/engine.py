@@ -7,10 +7,11 @@ __all__ = ["MUTANTS"]
 _T = "tests/server"
 
 
-def _mutant(file: str, name: str, old: str, new: str) -> Mutant:
-    """Return a mutant of a module of the server, tested by the file of its name."""
+def _mutant(file: str, name: str, old: str, new: str, tested_by: str = "") -> Mutant:
+    """Return a mutant of a module of the server, tested by the file of its name or another one."""
     package, _, stem = file.removesuffix(".py").rpartition("/")
-    folder = f"{_T}/log" if package.startswith("log") else _T
+    stem = tested_by or stem
+    folder = f"{_T}/{package.partition('/')[0]}".rstrip("/")
     prefix = "valkey_" if package.endswith("valkey") else ""
     test = f"{folder}/test_{prefix}{stem.lstrip('_')}.py"
     return Mutant(name, f"coreason_client/server/{file}", old, new, (test,))
@@ -18,16 +19,18 @@ def _mutant(file: str, name: str, old: str, new: str) -> Mutant:
 
 _ENGINE = (
     _mutant(
-        "engine/_exit_watch.py",
+        "engine/_watchdog.py",
         "a thread other than the main one watches the flag of the server",
         "if threading.current_thread() is not threading.main_thread():",
         "if False:",
+        "exit_watch",
     ),
     _mutant(
-        "engine/_exit_watch.py",
+        "engine/_watchdog.py",
         "the exit is reported before the flag is set",
         "while not should_exit():",
         "while should_exit():",
+        "exit_watch",
     ),
     _mutant(
         "engine/_threads.py",
@@ -194,16 +197,18 @@ _VALKEY = (
         "while (members",
     ),
     _mutant(
-        "log/valkey/_follower.py",
+        "log/valkey/_entries.py",
         "a wake without entries in memory does not lead to the store",
         "(woken and not page.entries)",
         "False",
+        "follower",
     ),
     _mutant(
-        "log/valkey/_follower.py",
+        "log/valkey/_entries.py",
         "a reader of a stopping log reads once more",
         "            if waiters.wake_all_count != wake_all_count:\n                return page\n",
         "",
+        "follower",
     ),
     _mutant(
         "log/valkey/_opening.py",
@@ -229,22 +234,25 @@ _VALKEY = (
 )
 _PROCESS = (
     _mutant(
-        "process/_accept.py",
+        "process/_listen.py",
         "a failed handshake is counted as an open connection",
         "            self._connections.release()\n            sock.close()",
         "            sock.close()",
+        "accept",
     ),
     _mutant(
-        "process/_accept.py",
+        "process/_listen.py",
         "a listener without descriptors accepts again at once",
         "        self._loop.remove_reader(self._sock)\n        self._resuming",
         "        self._resuming",
+        "accept",
     ),
     _mutant(
-        "process/_accept.py",
+        "process/_listen.py",
         "any error of accept closes waiting connections",
         "if error.errno in _NO_RESOURCES:",
         "if True:",
+        "accept",
     ),
     _mutant(
         "process/_address_lock.py",

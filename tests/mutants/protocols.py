@@ -9,16 +9,16 @@ def _a2a(module: str, name: str, old: str, new: str) -> Mutant:
     return _of("a2a", module, name, old, new)
 
 
-def _cap(module: str, name: str, old: str, new: str) -> Mutant:
-    return _of("cap", module, name, old, new)
+def _cap(module: str, name: str, old: str, new: str, tested_by: str = "") -> Mutant:
+    return _of("cap", module, name, old, new, tested_by)
 
 
 def _sse(module: str, name: str, old: str, new: str) -> Mutant:
     return _of("sse", module, name, old, new)
 
 
-def _of(package: str, module: str, name: str, old: str, new: str) -> Mutant:
-    test = f"tests/{package}/test_{module.lstrip('_')}.py"
+def _of(package: str, module: str, name: str, old: str, new: str, tested_by: str = "") -> Mutant:
+    test = f"tests/{package}/test_{tested_by or module.lstrip('_')}.py"
     return Mutant(name, f"coreason_client/{package}/{module}.py", old, new, (test,))
 
 
@@ -224,22 +224,25 @@ MUTANTS = (
         "if reconnect_for:",
     ),
     _cap(
-        "_sequence",
+        "_numbering",
         "the last skipped number has arrived",
         "self._gap_ends.append(following - 1)",
         "self._gap_ends.append(following - 2)",
+        "sequence",
     ),
     _cap(
-        "_sequence",
+        "_numbering",
         "the first skipped number has arrived",
         "bisect_right(self._gap_starts, seq) - 1",
         "bisect_right(self._gap_starts, seq - 1) - 1",
+        "sequence",
     ),
     _cap(
-        "_sequence",
+        "_numbering",
         "numbers before the first have arrived",
         "if seq < self._first:",
         "if seq < 0:",
+        "sequence",
     ),
     _cap(
         "bookmark",

@@ -5,20 +5,20 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _T = "tests/server"
-_APPENDER = f"{_T}/test_appender.py"
+_APPENDER = f"{_T}/engine/test_appender.py"
 _APP = f"{_T}/test_app.py"
 _CUT_BACK = f"{_T}/test_cut_back.py"
-_DECISION = f"{_T}/test_decision.py"
-_CURSOR = f"{_T}/test_cursor.py"
-_FRAMES = f"{_T}/test_frames.py"
+_DECISION = f"{_T}/cap/test_decision.py"
+_CURSOR = f"{_T}/cap/test_cursor.py"
+_FRAMES = f"{_T}/engine/test_frames.py"
 _LIFECYCLE = f"{_T}/test_lifecycle.py"
-_LIMITS = f"{_T}/test_rate_limit.py"
-_METRICS = f"{_T}/test_metrics.py"
-_PRODUCERS = f"{_T}/test_producers.py"
-_READER = f"{_T}/test_response.py"
-_REFUSALS = f"{_T}/test_refusals.py"
-_TRACE = f"{_T}/test_spans.py"
-_TURNS = f"{_T}/test_conversation.py"
+_LIMITS = f"{_T}/http/test_rate_limit.py"
+_METRICS = f"{_T}/observe/test_metrics.py"
+_PRODUCERS = f"{_T}/engine/test_producers.py"
+_READER = f"{_T}/cap/test_response.py"
+_REFUSALS = f"{_T}/http/test_refusals.py"
+_TRACE = f"{_T}/observe/test_spans.py"
+_TURNS = f"{_T}/engine/test_conversation.py"
 
 
 def _mutant(file: str, name: str, old: str, new: str, *tests: str) -> Mutant:
@@ -231,14 +231,14 @@ _IN_THE_PRODUCERS = (
         f"{_PRODUCERS}::test_the_first_reason_to_stop_counts",
     ),
     _mutant(
-        "engine/_quota.py",
+        "engine/_quotas.py",
         "a principal may have one reader more",
         "if self._used[principal] >= room:",
         "if self._used[principal] > room:",
         f"{_REFUSALS}::test_a_key_has_a_number_of_readers",
     ),
     _mutant(
-        "engine/_quota.py",
+        "engine/_quotas.py",
         "every principal ever seen stays in the tables",
         "    if not counts[key]:",
         "    if False:",
@@ -297,7 +297,7 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "http/_direct_write.py",
+        "_internals.py",
         "a chunk is written although the connection takes no more",
         "if flow.write_paused or cycle.disconnected",
         "if cycle.disconnected",
@@ -329,7 +329,7 @@ _IN_THE_READER = (
         "a body that drips has no time limit",
         "arrived = cycle is not None and not cycle.more_body",
         "arrived = cycle is not None",
-        f"{_T}/test_body.py",
+        f"{_T}/http/test_body.py",
         _REFUSALS,
     ),
     _mutant(
@@ -337,7 +337,7 @@ _IN_THE_READER = (
         "values are counted in the last chunk only",
         "values.feed(body[counted:], options.max_json_values)",
         "values.feed(chunk, options.max_json_values)",
-        f"{_T}/test_body.py",
+        f"{_T}/http/test_body.py",
     ),
 )
 
@@ -462,7 +462,7 @@ _IN_THE_RUNTIME = (
         "on_abandoned=cancel is accepted on a shared log",
         'if on_abandoned == "cancel" and self._log.shared:',
         "if False:",
-        f"{_T}/test_agent.py",
+        f"{_T}/engine/test_agent.py",
     ),
 )
 
@@ -604,14 +604,14 @@ _IN_THE_HEAD = (
         "an encoded slash is a slash",
         'if b"%2f" not in (scope.get("raw_path") or b"").lower():',
         "if True:",
-        f"{_T}/test_root_path.py",
+        f"{_T}/http/test_root_path.py",
     ),
     _mutant(
-        "observe/_access_lines.py",
+        "observe/_log_lines.py",
         "the access log has the values of queries",
         "target = without_query_values(str(arguments[_PATH_AT]))",
         "target = str(arguments[_PATH_AT])",
-        f"{_T}/test_access_lines.py",
+        f"{_T}/observe/test_access_lines.py",
     ),
     _mutant(
         "engine/_producers.py",

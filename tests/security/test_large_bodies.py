@@ -12,7 +12,7 @@ import pytest
 
 from coreason_client.server import AgentStream
 from coreason_client.server._off_loop import LARGE_BODY, off_loop
-from coreason_client.server.http import _body_memory as body_memory
+from coreason_client.server.http import _body as body_memory
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.server.aio import aio
 from tests.server.conftest import Serve, serve

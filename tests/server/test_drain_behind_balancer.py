@@ -20,13 +20,13 @@ import trustme
 
 from coreason_client import AsyncCAPClient, CAPClient
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server.process._uvicorn import DrainingServer
+from coreason_client.server.process._draining_server import DrainingServer
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .balancer import Balancer
 from .peer import LIMIT, Gate, Peer, envelope
+from .process.test_connections import PARSERS
 from .program import Program
-from .test_connections import PARSERS
 
 T = TypeVar("T")
 

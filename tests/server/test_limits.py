@@ -3,15 +3,15 @@
 import pytest
 
 from coreason_client.server import AgentApp
-from coreason_client.server.http._limits import (
+from coreason_client.server.http._problems import (
+    Problem,
     shutting_down,
     too_many_readers,
     too_many_requests,
     too_many_streams,
 )
-from coreason_client.server.http._problems import Problem
 
-from .test_body import hello
+from .http.test_body import hello
 
 OPTIONS = AgentApp(
     hello, max_readers_per_key=3, max_streams_per_key=4, max_requests_per_minute=5

@@ -9,7 +9,7 @@ from coreason_client.server.engine._quotas import Quotas, Unit
 from coreason_client.server.log.quotas import QuotaStore, Reservation, quotas_of
 
 from .aio import aio, turns
-from .test_body import hello
+from .http.test_body import hello
 from .virtual import virtual, virtual_loop
 
 

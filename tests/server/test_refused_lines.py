@@ -7,8 +7,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
-from coreason_client.server.http._problems import Problem
-from coreason_client.server.http._refusals import Refusals
+from coreason_client.server.http._problems import Problem, Refusals
 from coreason_client.server.log import NewStream, Opened
 from coreason_client.server.observe._metrics import NO_METRICS
 from coreason_manifest.definitions.service import ServiceRequest

@@ -9,13 +9,41 @@ trio reports as a leak. Closing it needs two more: `_stream` and `_httpcore_stre
 A client does not say which proxy it uses, which `_transport_for_url` and `_proxy_url` do.
 """
 
+import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
+
+import httpcore2
 
 from .._fallback import report_fallback
 from ._types import DEFAULT_PORTS
 
-__all__ = ["close_body_with_response", "proxy_of", "replace_network_backends"]
+__all__ = [
+    "close_body_with_response",
+    "close_stream",
+    "close_stream_async",
+    "proxy_of",
+    "replace_network_backends",
+]
+
+# Closing a connection, which differs between threads and event loops.
+
+
+def close_stream(stream: httpcore2.NetworkStream) -> None:
+    """Close a connection and wake a thread that is reading from it."""
+    # Closing a descriptor does not wake a thread that is reading from it, but `shutdown` does.
+    # `socket.socket.shutdown`, because that of a TLS socket removes the object the reader uses.
+    sock = stream.get_extra_info("socket")
+    if isinstance(sock, socket.socket):
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+    stream.close()
+
+
+async def close_stream_async(stream: httpcore2.AsyncNetworkStream) -> None:
+    """Close a connection; its event loop wakes a task that is reading from it."""
+    await stream.aclose()
 
 
 def replace_network_backends(client: Any, replacement: Callable[[object], object | None]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import httpcore2
 
 from .. import _fork
-from ._close_stream import close_stream
+from ._internals import close_stream
 from ._merge import ChunkMerger
 from ._types import SocketOption, seconds_left
 

@@ -32,8 +32,8 @@ from .._secret import Credential, CredentialLike, redacted_cause
 from .._trace import trace_headers
 from .._version import __version__
 from ..errors import ArgumentError
-from ._describe import describe_request, describe_response
 from ._resume import ResumeMachine
+from ._stream_errors import describe_request, describe_response
 from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position

@@ -58,9 +58,15 @@ from .._retry_budget import RetryBudget
 from .._secret import redact_chain
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
-from ._describe import is_position_gone
 from ._numbering import Numbering
-from ._stream_errors import NO_DETAILS, FailureDetails, StreamErrors, details_of, ended_with
+from ._stream_errors import (
+    NO_DETAILS,
+    FailureDetails,
+    StreamErrors,
+    details_of,
+    ended_with,
+    is_position_gone,
+)
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
 from .position import Position
 from .rewound import is_rewind, rewind_to_start

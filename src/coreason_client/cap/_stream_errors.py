@@ -1,5 +1,6 @@
 """The errors of one stream, with position, request and response as fields. Pure."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -7,14 +8,55 @@ from typing import TypeVar
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 
 from .._connections import Connections
-from .._http._checks import shown
+from .._http._checks import problem_message, shown
 from .._http._types import Request, ResponseHead, TransportFailure
 from .._retry import parse_seconds
-from ._describe import describe_request, describe_response
 from ._numbering import Numbering
 from .errors import CAPConnectionError, CAPError, CAPRuntimeError, CAPTimeoutError
 
-__all__ = ["NO_DETAILS", "FailureDetails", "StreamErrors", "details_of", "ended_with"]
+__all__ = [
+    "NO_DETAILS",
+    "FailureDetails",
+    "StreamErrors",
+    "describe_request",
+    "describe_response",
+    "details_of",
+    "ended_with",
+    "is_position_gone",
+]
+
+# Descriptions of requests and of unexpected responses for error messages, without secrets.
+
+_POSITION_GONE = "urn:coreason:problem:position-gone"
+
+
+def describe_request(request: Request, proxy: str | None) -> str:
+    """Return the method and the URL of a request, and its proxy if there is one."""
+    via = "" if proxy is None else f" through the proxy {proxy}"
+    return f"{request.method} {shown(request.url)}{via}"
+
+
+def describe_response(request: Request, head: ResponseHead, body: bytes) -> str:
+    """Return the request and its response in one sentence, with the text of a problem document."""
+    response = f"HTTP {head.status}"
+    if head.status == 200:
+        response = f"a response of type {head.content_type or 'unknown'}, not text/event-stream"
+    sentence = f"{request.method} {shown(request.url)} was answered with {response}"
+    try:
+        message = problem_message(json.loads(body))
+    except ValueError:
+        return sentence
+    return f"{sentence}: {message}" if message else sentence
+
+
+def is_position_gone(body: bytes) -> bool:
+    """Return True if a problem document says that the server has no packets after a position."""
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(problem, dict) and problem.get("type") == _POSITION_GONE
+
 
 _Error = TypeVar("_Error", bound=CAPError)
 _MAX_OUTCOME = 100  # characters of the header; codes are far shorter

@@ -5,8 +5,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from ..server._internals import response_cycle
-from ..server.http._direct_write import SEND
+from ..server._internals import SEND, response_cycle
 
 __all__ = ["abort", "abort_soon"]
 

@@ -8,12 +8,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from ..server._internals import SEND
 from ..server.errors import LogError
 from ..server.http._body import drain_body
 from ..server.http._cuts import Cuts
-from ..server.http._direct_write import SEND
-from ..server.http._problems import Problem
-from ..server.http._refusals import Refusals
+from ..server.http._problems import Problem, Refusals
 from ..server.observe._metrics import NO_METRICS
 from ..server.page import CutRequest, PageConfig, page_routes
 from ..server.process._lifespan import serve_lifespan

@@ -26,7 +26,7 @@ from .errors import (
     StreamEnded,
     UnknownStream,
 )
-from .http._tickets import create_ticket
+from .http._auth import create_ticket
 from .log import DurableLog, MemoryStreamLog, SQLiteStreamLog, StreamLog
 from .parts import Data, File, Link
 from .process._listen import listen, listen_all, listen_unix

@@ -22,22 +22,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ArgumentError
 from ._agent_ids import agent_name, default_agent_id, warn_if_shared
+from ._internals import SEND
 from ._keys_file import KeysFile
 from ._options import Options, option_names
 from .cap._routes import Routes
 from .engine._agent import Agent, as_runner, is_generator_without_stream
 from .engine._runtime import Runtime, Service
 from .errors import LogError
-from .http._auth import Keys
+from .http._auth import Keys, Tickets
 from .http._body import drain_body
 from .http._cuts import Cuts
-from .http._direct_write import SEND
 from .http._gate import Gate
 from .http._hosts import AllowedHosts, checked_origins
-from .http._problems import Problem
-from .http._refusals import Refusals
+from .http._problems import Problem, Refusals
 from .http._root_path import encoded_slash_problem, with_root_path
-from .http._tickets import Tickets
 from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
 from .log.quotas import quotas_of

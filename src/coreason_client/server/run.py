@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, MissingExtraError
 from .app import AgentApp
 from .observe._log_lines import logger
-from .process._descriptors import raise_descriptor_limit
-from .process._listen import UDS_MODE, listen, listen_unix, remove_unix
+from .process._listen import UDS_MODE, listen, listen_unix, raise_descriptor_limit, remove_unix
 from .process._tls import TlsFile, check_tls
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-    from .process._uvicorn import DrainingServer
+    from .process._draining_server import DrainingServer
 
 __all__ = [
     "RunningServer",
@@ -174,7 +173,7 @@ def serve_workers(
         OSError: another process listens at `grpc_address`.
     """
     _require_uvicorn()
-    from .process._uvicorn import AFTER_DRAIN
+    from .process._draining_server import AFTER_DRAIN
     from .process._worker_processes import Supervisor
 
     start = _starter(factory, sock, workers, max_connections, head_timeout, options)
@@ -197,8 +196,8 @@ def serve_reloading(
     The files are those below `folders`. The other arguments are those of `serve_workers`.
     """
     _require_uvicorn()
+    from .process._draining_server import AFTER_DRAIN
     from .process._reload import Reloader
-    from .process._uvicorn import AFTER_DRAIN
 
     start = _starter(factory, sock, 1, max_connections, head_timeout, options)
     Reloader(start, folders, shutdown_timeout + 2 * AFTER_DRAIN).run()
@@ -213,7 +212,7 @@ def _starter(
     options: dict[str, Any],
 ) -> "Callable[[Connection[bytes, bytes]], BaseProcess]":
     """Return a function that starts a process which serves on the socket."""
-    from .process._uvicorn import Limits
+    from .process._draining_server import Limits
 
     raise_descriptor_limit()
     Limits(max_connections, head_timeout)  # raises here instead of in each process
@@ -418,7 +417,7 @@ def _server(
     _require_uvicorn()
     from uvicorn import Config
 
-    from .process._uvicorn import AFTER_DRAIN, Drainable, DrainingServer, Limits
+    from .process._draining_server import AFTER_DRAIN, Drainable, DrainingServer, Limits
 
     if isinstance(app, Drainable):
         # Readers disconnect when their streams end, and streams end within the drain; a reader

@@ -8,8 +8,7 @@ from coreason_client.a2a._grpc._status import STATUS_NUMBERS, error_from_object,
 from coreason_client.a2a.errors import A2AJSONRPCError
 from coreason_client.server.a2a._grpc_statuses import error_status, problem_status
 from coreason_client.server.a2a._incoming import wrong
-from coreason_client.server.http._limits import shutting_down
-from coreason_client.server.http._problems import Problem
+from coreason_client.server.http._problems import Problem, shutting_down
 
 from .grpc_peer import expected_code
 

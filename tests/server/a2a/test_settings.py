@@ -10,7 +10,7 @@ from coreason_client.server.a2a import A2A, AgentDescription
 from coreason_client.server.a2a._card import make_card
 from coreason_client.server.a2a._settings import settings_of
 
-from ..test_body import hello
+from ..http.test_body import hello
 
 CARD = make_card(AgentDescription("a", None, "1"))
 

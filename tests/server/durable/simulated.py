@@ -14,7 +14,7 @@ from coreason_client.server.durable._journal import Journal
 from coreason_client.server.durable._notes import Started, dump_note, parse_note
 from coreason_client.server.durable._packets import logged_packets
 from coreason_client.server.engine._durable_writer import DurableWriter, Origin
-from coreason_client.server.engine._end_errors import AGENT_ERROR
+from coreason_client.server.engine._ending import AGENT_ERROR
 from coreason_client.server.engine._steps import JournaledSteps
 from coreason_client.server.errors import LogUnavailable, StepFailed
 from coreason_client.server.log import MemoryStreamLog, NewStream

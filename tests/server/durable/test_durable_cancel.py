@@ -13,8 +13,8 @@ from coreason_client.server import AgentApp, AgentStream, StepFailed
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..faulty_log import runtime_of
+from ..observe.test_metrics import until
 from ..peer import Gate, envelope
-from ..test_metrics import until
 from .crash import LEASE, MortalSQLite, replica
 
 var: contextvars.ContextVar[str] = contextvars.ContextVar("var", default="unset")

@@ -8,8 +8,8 @@ import pytest
 from coreason_client.server import AgentStream
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..observe.test_metrics import Scrape, scrape, until
 from ..peer import Gate, envelope
-from ..test_metrics import Scrape, scrape, until
 from .crash import Replica, replica
 
 CAUSES = ("producer_lost", "handed_over")

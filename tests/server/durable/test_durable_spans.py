@@ -12,8 +12,8 @@ from coreason_client.server import AgentStream
 from coreason_client.server.observe._spans import AgentRun, Attempt, tracing
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..observe.test_spans import PARENT, SPAN_ID, TRACE_ID, Spans, id_of, parent_of, spans, trace_of
 from ..peer import Gate, envelope
-from ..test_spans import PARENT, SPAN_ID, TRACE_ID, Spans, id_of, parent_of, spans, trace_of
 from .crash import replica
 
 __all__ = ["spans"]  # the fixture

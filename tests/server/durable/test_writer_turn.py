@@ -2,7 +2,7 @@
 
 import asyncio
 
-from coreason_client.server.engine._writer_turn import WriterTurn
+from coreason_client.server.engine._durable_writer import WriterTurn
 
 from ..aio import aio, turns
 

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from coreason_client.server.log._waiters import Waiters
 from coreason_client.server.log.valkey import _scripts as scripts
-from coreason_client.server.log.valkey._ownership import Ownership
-from coreason_client.server.log.valkey._session import Session
+from coreason_client.server.log.valkey._session import Ownership, Session
 
 from .backends import Clock
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log._batch_delay import BatchDelay
+from coreason_client.server.log._worker import BatchDelay
 
 WORK = 0.0003
 

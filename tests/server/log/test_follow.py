@@ -12,7 +12,7 @@ from coreason_client.server.errors import PositionGone, UnknownStream
 from coreason_client.server.log import MemoryStreamLog, NewStream, Notes, Page, StreamLog
 from coreason_client.server.log._live import LocalFollower
 from coreason_client.server.log.base import PAGE_BYTES
-from coreason_client.server.log.valkey._follower import ValkeyFollower
+from coreason_client.server.log.valkey._entries import ValkeyFollower
 
 from ..aio import aio
 from .backends import BACKENDS, Clock

@@ -3,7 +3,7 @@
 import asyncio
 from uuid import UUID
 
-from coreason_client.server.log._live_entries import LiveEntries
+from coreason_client.server.log._recent_entries import LiveEntries
 from coreason_client.server.log._waiters import Waiter
 from coreason_client.server.log.base import Page
 

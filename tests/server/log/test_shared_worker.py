@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from coreason_client.server.errors import LogUnavailable
-from coreason_client.server.log._shared_worker import SharedWorker
+from coreason_client.server.log._worker import SharedWorker
 
 from ..aio import aio
 

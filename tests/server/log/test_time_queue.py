@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log._time_queue import TimeQueue
+from coreason_client.server.log._memory_store import TimeQueue
 
 
 @given(st.lists(st.integers(0, 20)), st.integers(0, 20), st.integers(1, 5))

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from redis.exceptions import ReadOnlyError, ResponseError
 
+from coreason_client.server.log.valkey._clocks import RunClock
 from coreason_client.server.log.valkey._command_queue import CommandQueue, Health, Job, settle
 from coreason_client.server.log.valkey._errors import PatienceExceeded, QueueStopped
-from coreason_client.server.log.valkey._run_clock import RunClock
 
 from ..aio import aio
 from .valkey_logs import until

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from coreason_client.server.log import Page
-from coreason_client.server.log.valkey._follower import ValkeyFollower
+from coreason_client.server.log.valkey._entries import ValkeyFollower
 
 from ..aio import aio, turns
 from .scripted_session import ScriptedSession

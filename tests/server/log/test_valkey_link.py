@@ -7,9 +7,9 @@ import pytest
 from redis.exceptions import ConnectionError as StoreConnectionError
 from redis.exceptions import ResponseError
 
+from coreason_client.server.log.valkey._clocks import RunClock
 from coreason_client.server.log.valkey._command_queue import Health, Job
 from coreason_client.server.log.valkey._link import ClusterLink, _RespProtocol
-from coreason_client.server.log.valkey._run_clock import RunClock
 
 from ..aio import aio, turns
 

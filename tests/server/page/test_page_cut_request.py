@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server.http._problems import Problem
-from coreason_client.server.page._cut_request import CutRequest, parse_cut
+from coreason_client.server.page._routes import CutRequest, parse_cut
 
 ID = "5a0e0e3c-3a1c-4a43-9d57-0d5d6b0e3f11"
 SEEDS = st.none() | st.integers(0, 2**53 - 1)

@@ -2,7 +2,7 @@
 
 import re
 
-from coreason_client.server.page._files import INDEX, _suffix, load_files
+from coreason_client.server.page._routes import INDEX, _suffix, load_files
 
 
 def test_the_files_have_a_type_and_a_tag() -> None:

@@ -1,6 +1,6 @@
 """The headers of the page: the policy is the one that was decided, word for word."""
 
-from coreason_client.server.page._headers import CONTENT_SECURITY_POLICY, PAGE_HEADERS
+from coreason_client.server.page._routes import CONTENT_SECURITY_POLICY, PAGE_HEADERS
 
 
 def test_the_policy() -> None:

@@ -9,8 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, running
-from coreason_client.server.page._files import INDEX, load_files
-from coreason_client.server.page._headers import PAGE_HEADERS
+from coreason_client.server.page._routes import INDEX, PAGE_HEADERS, load_files
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..conftest import Serve

@@ -20,9 +20,7 @@ from ..engine._runtime import Runtime
 from ..errors import LogError
 from ..http._body import too_slow
 from ..http._gate import Gate
-from ..http._limits import shutting_down, too_many_requests
-from ..http._problems import Problem
-from ..http._refusals import Refusals
+from ..http._problems import Problem, Refusals, shutting_down, too_many_requests
 from ._caller import Caller
 from ._cards import Cards
 from ._grpc_codec import check_version, encode_result, parse_params

@@ -8,7 +8,7 @@ from coreason_client.a2a._grpc._address import is_installed
 from ...errors import ArgumentError, MissingExtraError
 from ..engine._runtime import Runtime
 from ..http._gate import Gate
-from ..http._refusals import Refusals
+from ..http._problems import Refusals
 from ._cards import Cards
 from ._grpc_interface import GrpcInterface
 from ._operations import Operations

@@ -15,8 +15,7 @@ from coreason_client.a2a.errors import (
 
 from ..engine._runtime import Runtime
 from ..errors import LogError
-from ..http._limits import too_many_readers
-from ..http._problems import Problem
+from ..http._problems import Problem, too_many_readers
 from ..log.base import AgentVersion, StreamLog
 from ..log.tasks import TaskStore
 from ..observe._metrics import NO_METRICS, Metrics

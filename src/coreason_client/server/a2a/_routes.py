@@ -25,8 +25,7 @@ from ..engine._runtime import Runtime
 from ..errors import LogError
 from ..http._body import drain_body
 from ..http._gate import Gate
-from ..http._limits import too_many_requests
-from ..http._problems import Problem
+from ..http._problems import Problem, too_many_requests
 from ..http._sse_response import while_connected
 from . import _jsonrpc, _rest
 from ._caller import Caller

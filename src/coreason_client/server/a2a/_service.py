@@ -16,10 +16,10 @@ from coreason_client.a2a.errors import (
     UnsupportedOperationError,
 )
 
-from ..engine._end_errors import CANCELLED
+from ..engine._ending import CANCELLED
 from ..engine._runtime import Runtime
 from ..errors import PositionGone
-from ..http._limits import too_many_readers
+from ..http._problems import too_many_readers
 from ..log.base import AgentVersion
 from ..log.tasks import TaskQuery, TaskStore
 from ._caller import Caller

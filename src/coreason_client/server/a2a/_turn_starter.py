@@ -20,12 +20,12 @@ from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..engine._conversation import dump_request, parse_request
-from ..engine._end_errors import CANCELLED
+from ..engine._ending import CANCELLED
 from ..engine._frames import Frames
 from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
 from ..errors import Fenced
-from ..http._limits import shutting_down, too_many_streams
+from ..http._problems import shutting_down, too_many_streams
 from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
 from ..log.tasks import TaskChange, TaskRecord, TaskStore
 from ..observe._spans import HeaderValues, StoredHeaders, trace_headers

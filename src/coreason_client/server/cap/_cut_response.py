@@ -5,10 +5,9 @@ from collections.abc import Callable
 
 from starlette.types import Scope, Send
 
-from .._internals import response_cycle
+from .._internals import SEND, response_cycle
 from ..engine._runtime import Runtime
 from ..http._cuts import READ_TIME, Cuts, CuttableConnection
-from ..http._direct_write import SEND
 from ..log.base import Follower, Page, StreamMeta
 from ._cursor import Cursor
 from ._response import EventStream

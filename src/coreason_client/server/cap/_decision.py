@@ -40,13 +40,14 @@ from uuid import UUID
 
 from .._options import Options
 from ..errors import LogError, PositionGone, UnknownStream
-from ..http._limits import (
+from ..http._problems import (
+    Problem,
+    resume_conflict,
     shutting_down,
     too_many_readers,
     too_many_requests,
     too_many_streams,
 )
-from ..http._problems import Problem, resume_conflict
 from ..log._rules import check_position
 from ..log.base import Opened, StreamMeta
 from ._cursor import Cursor

@@ -16,7 +16,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._off_loop import LARGE_BODY
 from .._options import Options
 from ..engine._conversation import dump_question, dump_request
-from ..http._json_size import count_messages
+from ..http._body import count_messages
 from ..http._problems import Problem, validation_problem
 
 __all__ = ["ParsedBody", "fingerprint", "parse_body"]

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from coreason_manifest.definitions.service import HealthCheckResponse
 
-from ..engine._end_errors import CANCELLED
+from ..engine._ending import CANCELLED
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..http._auth import Keys
@@ -21,7 +21,7 @@ from ..http._cuts import Cuts
 from ..http._gate import Gate
 from ..http._problems import Problem
 from ..observe import _log_lines
-from ..observe._line_limit import LineLimit
+from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
 from ._admission import Admission, Admitted, owned
 from ._cursor import stream_in_path

@@ -4,7 +4,7 @@ The rules are in the package `durable`; this module applies them to packets, and
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
 from types import CoroutineType
@@ -39,15 +39,48 @@ from ..durable._replay import (
     StepUncertain,
 )
 from ..durable._valid import Valid, follow_text
+from ..durable._writers import Writers
 from ..errors import StreamEnded
 from ..log.base import DurableLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
-from ._end_errors import replay_diverged, rewind_refused, step_uncertain
+from ._ending import replay_diverged, rewind_refused, step_uncertain
 from ._step_context import OpenStep, caller, current_step, innermost_step
 from ._writer import StreamWriter
-from ._writer_turn import WriterTurn
 
-__all__ = ["DurableWriter", "Origin"]
+__all__ = ["DurableWriter", "Origin", "WriterTurn"]
+
+# The turn of a writer: steps that write at the same time wait for each other.
+
+
+class WriterTurn(Writers):
+    """The order of writers, and those that wait for it to change."""
+
+    __slots__ = ("_changed",)
+
+    def __init__(self, writing: Iterable[str] = ()) -> None:
+        super().__init__(writing)
+        self._changed: asyncio.Future[None] | None = None
+
+    def ended(self, path: str) -> bool:
+        """Record the end of a step, and wake those that wait."""
+        changed = super().ended(path)
+        if changed:
+            self.wake()
+        return changed
+
+    def wake(self) -> None:
+        """Let all that wait look again."""
+        if self._changed is not None:
+            self._changed.set_result(None)
+            self._changed = None
+
+    async def wait(self, timeout: float | None) -> bool:
+        """Wait for a change; return False if there was none within the time."""
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait({self._changed}, timeout=timeout)
+        return bool(done)
+
 
 # A replay gives way to other tasks of the event loop after this time.
 _REPLAY_SLICE = 0.005

@@ -24,7 +24,7 @@ from ..log.base import Claim, StreamLog
 from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
 from ._conversation import dump_turn, make_turn, parse_question
-from ._end_errors import CANCELLED, PRODUCER_LOST
+from ._ending import CANCELLED, PRODUCER_LOST
 from ._frames import Frames
 
 __all__ = ["Orphans", "UnwrittenEnd"]

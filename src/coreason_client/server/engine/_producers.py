@@ -21,10 +21,9 @@ from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
 from ..observe._spans import HANDED_OVER, AgentRun, Attempt, HeaderValues, Tracing
 from ..stream import AgentStream
-from ._agent import Runner
+from ._agent import Runner, check_awaited, watch_forgotten
 from ._durable_writer import DurableWriter, Origin
-from ._end_errors import ABANDONED, AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
-from ._forgotten import check_awaited, watch_forgotten
+from ._ending import ABANDONED, AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
 from ._quotas import Quotas, Unit
 from ._steps import JournaledSteps, Steps
 from ._writer import StreamWriter

@@ -18,18 +18,14 @@ from ..observe._log_lines import drained, draining
 from ..observe._metrics import Metrics
 from ..observe._spans import Tracing
 from ._agent import Runner
-from ._background import Background
 from ._conversation import dump_question
-from ._end_errors import PRODUCER_LOST, SERVER_STOPPED
-from ._exit_watch import watch_exit
-from ._lease_rescue import LeaseRescue, renew_in_thread
+from ._ending import PRODUCER_LOST, SERVER_STOPPED
 from ._orphans import Orphans, UnwrittenEnd
 from ._producers import Producer, Producers
 from ._quotas import Quotas
-from ._reader_wake import ReaderWake
 from ._takeover import Takeover
-from ._upkeep import Upkeep
-from ._watchdog import watch_loop
+from ._upkeep import Background, ReaderWake, Upkeep
+from ._watchdog import LeaseRescue, renew_in_thread, watch_exit, watch_loop
 
 __all__ = ["Runtime", "Service"]
 

@@ -28,7 +28,7 @@ from ..errors import LogError, StepFailed, StreamCancelled, StreamEnded
 from ..log.base import MAX_TURNS
 from ._conversation import latest_turns
 from ._durable_writer import DurableWriter
-from ._end_errors import replay_diverged
+from ._ending import replay_diverged
 from ._step_context import OpenStep, caller, current_step, in_step
 from ._threads import run_in_thread, too_long
 

@@ -30,7 +30,7 @@ from ..observe._metrics import Metrics
 from ..observe._spans import StoredHeaders
 from ._conversation import parse_request
 from ._durable_writer import Origin
-from ._end_errors import CANCELLED, PRODUCER_LOST
+from ._ending import CANCELLED, PRODUCER_LOST
 from ._orphans import Orphans
 from ._producers import Producers
 

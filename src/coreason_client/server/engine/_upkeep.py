@@ -7,19 +7,126 @@ may prevent the expiry. The leases of this process are renewed during every slow
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+import random
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from .._options import Options
 from .._outage import Outage
 from ..errors import LogError
 from ..log.base import LeaseState, StreamLog
-from ._end_errors import CANCELLED
+from ._ending import CANCELLED
 from ._orphans import Orphans
 from ._producers import Producers
 from ._quotas import Quotas
 
-__all__ = ["RENEWALS_PER_LEASE", "Upkeep"]
+__all__ = ["RENEWALS_PER_LEASE", "Background", "ReaderWake", "Upkeep"]
+
+# Background tasks of a server.
+
+
+class Background:
+    """Tasks that run until they are stopped; `died` is True if one ended with an exception.
+
+    `services` are tasks that `start` starts.
+    """
+
+    __slots__ = ("_at_drain", "_at_stop", "_before_stop", "_services", "_tasks", "died", "started")
+
+    def __init__(self, services: Iterable[Callable[[], Coroutine[Any, Any, None]]] = ()) -> None:
+        self.died = False
+        self.started = False
+        self._services = list(services)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._before_stop: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._at_drain: list[Callable[[], None]] = []
+        self._at_stop: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Start the services."""
+        for service in self._services:
+            self.run(service())
+        self.started = True
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task."""
+        self.watch(asyncio.get_running_loop().create_task(work))
+
+    def watch(self, task: "asyncio.Task[None]") -> None:
+        """Take over a running task."""
+        self._tasks.append(task)
+        task.add_done_callback(self._report)
+
+    def at_drain(self, begin: Callable[[], None]) -> None:
+        """Register a function that is called when the drain begins."""
+        self._at_drain.append(begin)
+
+    def drain(self) -> None:
+        """Call the functions of `at_drain`."""
+        for begin in self._at_drain:
+            begin()
+
+    def before_stop(self, finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Register what is awaited before the tasks are cancelled."""
+        self._before_stop.append(finish)
+
+    def at_stop(self, undo: Callable[[], None]) -> None:
+        """Register a function that is called after the tasks have ended."""
+        self._at_stop.append(undo)
+
+    async def stop(self) -> None:
+        """Cancel all tasks but the calling one, and wait until they have ended."""
+        for finish in self._before_stop:
+            await finish()
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+                await asyncio.wait({task})
+        for undo in self._at_stop:
+            undo()
+
+    def _report(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.died = True
+            logger.error("a background task of the server failed", exc_info=error)
+
+
+# Wakes all waiting readers when streams fail, and spreads their reconnections.
+
+_INTERVAL = 1.0  # seconds
+_RECONNECT_AFTER_MS = (500, 2000)
+
+
+class ReaderWake:
+    """Wakes all readers of a log, at most once a second.
+
+    A woken reader whose stream goes on sends a heartbeat, so this must not happen often.
+    """
+
+    __slots__ = ("_jitter", "_log", "_loop", "_timer", "_woken_at")
+
+    def __init__(self, log: StreamLog, jitter: Callable[[], float] = random.random) -> None:
+        self._log = log
+        self._jitter = jitter
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._woken_at = 0.0
+
+    def schedule(self) -> None:
+        """Wake the readers as soon as the rate allows; calls until then are combined."""
+        if self._timer is None:
+            wait = self._woken_at + _INTERVAL - self._loop.time()
+            self._timer = self._loop.call_later(max(wait, 0.0), self._wake)
+
+    def reconnect_ms(self) -> int:
+        """Return a random delay for a reader, so that not all reconnect at the same time."""
+        least, most = _RECONNECT_AFTER_MS
+        return round(least + (most - least) * self._jitter())
+
+    def _wake(self) -> None:
+        self._timer, self._woken_at = None, self._loop.time()
+        self._log.wake_readers()
+
 
 logger = logging.getLogger("coreason_client.server")
 

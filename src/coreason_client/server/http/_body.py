@@ -1,27 +1,220 @@
-"""Reads the bodies of requests within limits, the same for all protocols."""
+"""Reads the bodies of requests within limits (time, size, values, memory), for all protocols."""
 
 import asyncio
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
+from pydantic_core import SchemaValidator, ValidationError
+from pydantic_core import core_schema as schema
 from starlette.requests import ClientDisconnect, Request
 
-from .._internals import response_cycle
+from .._internals import SEND, response_cycle
 from .._off_loop import LARGE_BODY
 from .._options import Options
-from ._direct_write import SEND
-from ._json_size import ValueCount
 from ._problems import Problem
 
 __all__ = [
+    "BodyMemory",
+    "BodyReservation",
+    "ValueCount",
     "body_length",
+    "count_messages",
     "drain_body",
     "read_body",
     "read_within",
     "too_complex",
     "too_slow",
 ]
+
+# The cost of parsing a JSON body, estimated without parsing it. Pure.
+#
+# The cost does not depend on the bytes alone: four megabytes of text are parsed in milliseconds,
+# four megabytes of empty lists in seconds, and no other Python code runs meanwhile. Both counts
+# here are cheap and are made before the body is parsed.
+
+_SLICE: Final = 65_536
+
+
+class ValueCount:
+    """Counts the values of a JSON document that arrives in chunks; the count is an upper bound.
+
+    Each `[`, `{` and `,` outside strings begins at most one value. For invalid JSON the count has
+    no meaning; the parser will refuse it.
+    """
+
+    __slots__ = ("_escape", "_in_string", "count")
+
+    def __init__(self) -> None:
+        self.count = 1
+        self._in_string = 0
+        self._escape = b""
+
+    def feed(self, chunk: bytes | bytearray, limit: int) -> bool:
+        """Count the values of the next chunk; return False if there are more than `limit`."""
+        for start in range(0, len(chunk), _SLICE):
+            self._feed(chunk[start : start + _SLICE])
+            if self.count > limit:
+                return False
+        return True
+
+    def _feed(self, piece: bytes | bytearray) -> None:
+        # Without escaped backslashes and quotes, every quote begins or ends a string.
+        text = (self._escape + piece).replace(b"\\\\", b"").replace(b'\\"', b"")
+        self._escape = b"\\" if text.endswith(b"\\") else b""
+        parts = text.split(b'"')
+        outside = b"".join(parts[self._in_string :: 2])
+        self._in_string ^= (len(parts) - 1) & 1
+        self.count += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+
+
+def count_messages(body: bytes) -> tuple[int, int]:
+    """Return the number of messages in a request, and the total number of their parts.
+
+    This costs a tenth of the validation. Invalid values count as 0.
+    """
+    try:
+        found: dict[str, Any] = _SHAPE.validate_json(body)
+    except ValidationError:
+        return 0, 0
+    messages = (found.get("payload") or {}).get("messages") or []
+    return len(messages), sum(len((m or {}).get("parts") or ()) for m in messages)
+
+
+def _or_none(inner: schema.CoreSchema) -> schema.CoreSchema:
+    return schema.with_default_schema(inner, default=None, on_error="default")
+
+
+def _object(**fields: schema.CoreSchema) -> schema.CoreSchema:
+    """Return the schema of an object of which only these fields are read."""
+    named = {name: schema.typed_dict_field(field, required=False) for name, field in fields.items()}
+    return _or_none(schema.typed_dict_schema(named))
+
+
+def _list(item: schema.CoreSchema) -> schema.CoreSchema:
+    return _or_none(schema.list_schema(item))
+
+
+_SHAPE = SchemaValidator(
+    schema.typed_dict_schema(
+        {
+            "payload": schema.typed_dict_field(
+                _object(messages=_list(_object(parts=_list(_object())))), required=False
+            )
+        }
+    )
+)
+
+
+# The memory for large bodies that are being read or wait to be parsed.
+#
+# A process keeps a bounded number of bytes, and one principal gets at most a quarter of them, so
+# one key cannot keep the others from sending. A request that finds no free memory waits, and its
+# body is not read meanwhile.
+
+_MAX_BODIES: Final = 16
+_MAX_BODIES_PER_PRINCIPAL: Final = 4
+
+
+class BodyMemory:
+    """The memory for large bodies in one process; `max_bytes` is the size of the largest body."""
+
+    def __init__(self, max_bytes: int, timeout: float) -> None:
+        self._free = _MAX_BODIES * max_bytes
+        self._max_per_principal = _MAX_BODIES_PER_PRINCIPAL * max_bytes
+        self._timeout = timeout
+        self._held: Counter[str] = Counter()
+        self._waiting: deque[tuple[BodyReservation, int, asyncio.Future[None]]] = deque()
+
+    def reservation(self, principal: str) -> "BodyReservation":
+        """Return an empty reservation for one body."""
+        return BodyReservation(self, principal)
+
+    async def reserve(self, reservation: "BodyReservation", size: int) -> None:
+        """Reserve memory for a body, and wait for it if necessary.
+
+        Raises:
+            Problem: 503, no memory was released in time.
+        """
+        if not self._waiting and self._fits(reservation, size):
+            self._grant(reservation, size)
+            return
+        granted = asyncio.get_running_loop().create_future()
+        entry = (reservation, size, granted)
+        self._waiting.append(entry)
+        self._grant_waiting()  # the earlier ones may all wait for the limit of their principal
+        try:
+            async with asyncio.timeout(self._timeout):
+                await granted
+        except TimeoutError:
+            raise _busy() from None
+        finally:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+                self._grant_waiting()
+
+    def release(self, reservation: "BodyReservation") -> None:
+        """Free the memory of a reservation for the requests that wait."""
+        self._free += reservation.size
+        self._held[reservation.principal] -= reservation.size
+        if not self._held[reservation.principal]:
+            del self._held[reservation.principal]
+        self._grant_waiting()
+
+    def _fits(self, reservation: "BodyReservation", size: int) -> bool:
+        held = self._held[reservation.principal]
+        return size <= self._free and held + size <= self._max_per_principal
+
+    def _grant(self, reservation: "BodyReservation", size: int) -> None:
+        reservation.size = size
+        self._free -= size
+        self._held[reservation.principal] += size
+
+    def _grant_waiting(self) -> None:
+        """Grant memory in the order of arrival.
+
+        A request that waits for the limit of its principal does not delay the others.
+        """
+        for entry in list(self._waiting):
+            reservation, size, granted = entry
+            if size > self._free:
+                return
+            if self._fits(reservation, size):
+                self._waiting.remove(entry)
+                if not granted.done():
+                    self._grant(reservation, size)
+                    granted.set_result(None)
+
+
+class BodyReservation:
+    """The memory that is reserved for one body."""
+
+    def __init__(self, memory: BodyMemory, principal: str) -> None:
+        self.principal = principal
+        self.size = 0
+        self._memory = memory
+
+    async def reserve(self, size: int) -> None:
+        """Reserve memory, once; a small body needs none."""
+        if size > LARGE_BODY and not self.size:
+            await self._memory.reserve(self, size)
+
+    def release(self) -> None:
+        """Release the memory, if any was reserved."""
+        if self.size:
+            self._memory.release(self)
+            self.size = 0
+
+
+def _busy() -> Problem:
+    return Problem(
+        503,
+        "busy",
+        "The server is reading too many large bodies.",
+        headers={"Retry-After": "1", "Connection": "close"},
+    )
+
 
 _MAX_DRAINED_BYTES: Final = 1024 * 1024
 _MAX_DRAIN_SECONDS: Final = 1.0

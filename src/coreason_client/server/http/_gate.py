@@ -11,13 +11,19 @@ from starlette.requests import Request
 from .._off_loop import LARGE_BODY, off_loop
 from .._options import Options
 from ..engine._pace import REQUESTS, Pace
-from ._auth import ANONYMOUS, Keys, bearer_token, full_principal, ticket_principal, unauthorized
-from ._body import body_length, read_body
-from ._body_memory import BodyMemory
-from ._problems import Problem
+from ._auth import (
+    ANONYMOUS,
+    TICKET_PREFIX,
+    Keys,
+    Tickets,
+    bearer_token,
+    full_principal,
+    ticket_principal,
+    unauthorized,
+)
+from ._body import BodyMemory, body_length, read_body
+from ._problems import PRINCIPAL, Problem
 from ._rate_limit import RequestRate, TokenStore
-from ._refusals import PRINCIPAL
-from ._tickets import TICKET_PREFIX, Tickets
 
 __all__ = ["Gate"]
 

@@ -1,15 +1,33 @@
-"""Refusals as problem documents (RFC 9457), which never repeat the values of the request."""
+"""Refusals: problem documents (RFC 9457) without values of the request, limits, and log lines."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
+from .._options import Options
 from ..errors import LogError, LogUnavailable, PositionGone, RequestConflict, UnknownStream
+from ..observe import _log_lines
+from ..observe._log_lines import LineLimit
+from ..observe._metrics import Metrics
+from ._rate_limit import retry_after
 
-__all__ = ["Problem", "as_problem", "resume_conflict", "validation_problem"]
+__all__ = [
+    "PRINCIPAL",
+    "Problem",
+    "Refusals",
+    "as_problem",
+    "resume_conflict",
+    "shutting_down",
+    "too_many_readers",
+    "too_many_requests",
+    "too_many_streams",
+    "validation_problem",
+]
 
 _MAX_ERRORS = 20
 # Listing an error costs microseconds and kilobytes, and a body can have millions of wrong items.
@@ -128,3 +146,96 @@ def _log_problem(error: LogError) -> Problem:
     detail = "The log of this server is not available." if status == 503 else str(error)
     headers = {"Retry-After": "1"} if status == 503 else None
     return Problem(status, slug, detail, headers=headers, reason=str(error))
+
+
+# The refusals of requests that exceed a limit, the same for all protocols. No I/O.
+
+_SOON = {"Retry-After": "1"}
+
+
+def too_many_readers(options: Options) -> Problem:
+    """Return the refusal of another reader."""
+    return Problem(
+        429,
+        "too-many-readers",
+        f"This key has {options.max_readers_per_key} open responses, which is the limit.",
+        headers=_SOON,
+    )
+
+
+def too_many_streams(options: Options) -> Problem:
+    """Return the refusal of another running stream."""
+    return Problem(
+        429,
+        "too-many-streams",
+        f"This key has {options.max_streams_per_key} running streams, which is the limit.",
+        headers=_SOON,
+    )
+
+
+def too_many_requests(options: Options, wait: int) -> Problem:
+    """Return the refusal of another request within `wait` nanoseconds."""
+    return Problem(
+        429,
+        "too-many-requests",
+        f"This key may send {options.max_requests_per_minute} requests a minute.",
+        headers={"Retry-After": retry_after(wait)},
+    )
+
+
+def shutting_down() -> Problem:
+    """Return the refusal of a new stream during a drain."""
+    return Problem(503, "shutting-down", "The server is shutting down.", headers=_SOON)
+
+
+# Refusals: sent as problem documents, counted and logged.
+
+PRINCIPAL: Final = "coreason.principal"
+"""The key in the scope of a request for its principal, for the log line of a refusal."""
+
+# Clients can cause any number of refusals, so the log lines of each kind are limited.
+_LINES_PER_SECOND: Final = 10
+_MAX_KINDS: Final = 100
+
+
+class Refusals:
+    """Handles the refusals of one application."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._limits: dict[tuple[str, str], LineLimit] = {}
+
+    async def handle(self, request: Request, error: Exception) -> Response:
+        """Respond to a request that was refused, as an exception handler."""
+        return self.respond(error, request.scope.get(PRINCIPAL))
+
+    def respond(self, error: Exception, principal: str | None) -> Response:
+        """Count and log a refusal, and return the response."""
+        return self.record(error, principal).response()
+
+    def record(self, error: Exception, principal: str | None) -> Problem:
+        """Count and log a refusal, and return it as a problem."""
+        problem = as_problem(error)
+        self._metrics.refused(problem.slug)
+        suppressed = self._limit(problem).allow(self._clock())
+        if suppressed is not None:
+            _log_lines.refused(
+                problem.status,
+                problem.slug,
+                problem.detail,
+                principal,
+                problem.reason,
+                suppressed,
+            )
+        return problem
+
+    def _limit(self, problem: Problem) -> LineLimit:
+        # Failures of the server are limited for each reason, so every reason is logged.
+        kind = (problem.slug, problem.reason if problem.status >= 500 else "")
+        limit = self._limits.get(kind)
+        if limit is None:
+            if len(self._limits) >= _MAX_KINDS:  # reasons may contain numbers that never repeat
+                self._limits.clear()
+            limit = self._limits[kind] = LineLimit(_LINES_PER_SECOND)
+        return limit

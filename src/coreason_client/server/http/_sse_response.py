@@ -12,10 +12,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...sse import encode_comment, encode_event
-from .._internals import DisconnectWatch, HeldHead, response_cycle
+from .._internals import SEND, DisconnectWatch, HeldHead, direct_writer, response_cycle
 from ..engine._runtime import Runtime
 from ..errors import LogError
-from ._direct_write import SEND, direct_writer
 
 __all__ = ["SSEResponse", "disconnected", "while_connected"]
 

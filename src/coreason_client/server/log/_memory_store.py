@@ -1,17 +1,49 @@
 """The data of the memory log, and what it drops to stay within its limit. No I/O, no lock."""
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from ..errors import RequestConflict, UnknownStream
 from ._memory_records import Stream, Turns, memory_of
 from ._rules import are_notes_repeated, is_repeated
-from ._time_queue import TimeQueue
 from .base import Conversation, LeaseState, NewStream, Notes
 
-__all__ = ["MemoryStore"]
+__all__ = ["MemoryStore", "TimeQueue"]
+
+# A queue of items ordered by time; finding the items that are due does not scan the others.
+
+T = TypeVar("T")
+
+
+class TimeQueue(Generic[T]):
+    """Items with times, in the order of the times; they may be added in any order."""
+
+    __slots__ = ("_heap", "_numbers")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, T]] = []
+        self._numbers = count()  # keeps items with equal times in order, and never compares items
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, at: float, item: T) -> None:
+        """Add an item with its time."""
+        heapq.heappush(self._heap, (at, next(self._numbers), item))
+
+    def take(self, until: float, limit: int) -> list[tuple[float, T]]:
+        """Remove and return up to `limit` items with a time up to `until`, each with its time."""
+        taken: list[tuple[float, T]] = []
+        while self._heap and self._heap[0][0] <= until and len(taken) < limit:
+            at, _, item = heapq.heappop(self._heap)
+            taken.append((at, item))
+        return taken
+
 
 _EXPIRED_AT_ONCE = 200  # streams or conversations; then other tasks of the event loop run
 

@@ -1,15 +1,24 @@
 """Readers that wait for entries: an append wakes them with one cheap call, without a timer each."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
 from ._rules import may_have_more
 from .base import Page
 
-__all__ = ["PageLookup", "Reader", "Waiter", "Waiters", "Waiting", "make_wake_callback"]
+__all__ = [
+    "PageLookup",
+    "Reader",
+    "TaskWaiters",
+    "Waiter",
+    "Waiters",
+    "Waiting",
+    "make_wake_callback",
+]
 
 PageLookup: TypeAlias = Callable[[UUID, int, int, int], Page | None]
 """Called with stream_id, after_seq, after_epoch and limit; returns a page from memory, or None."""
@@ -221,3 +230,53 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:  # this thread has no event loop
         return None
+
+
+# Those that wait for changes of tasks, on any event loop of this process.
+
+_Change: TypeAlias = "asyncio.Future[None]"
+
+
+class TaskWaiters:
+    """The waiters by task."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._waiting: dict[UUID, set[_Change]] = {}
+
+    @contextmanager
+    def registered(self, task_id: UUID) -> Iterator[_Change]:
+        """Register a waiter. The caller checks the task afterwards, so it misses no change."""
+        change: _Change = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._waiting.setdefault(task_id, set()).add(change)
+        try:
+            yield change
+        finally:
+            self._forget(task_id, change)
+
+    async def wait_for(self, change: _Change, seconds: float) -> None:
+        """Wait for a change, at most for so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await change
+
+    def wake(self, task_id: UUID) -> None:
+        """Wake all that wait for a task. May be called in any thread."""
+        with self._lock:
+            woken = list(self._waiting.get(task_id, ()))
+        for change in woken:
+            with suppress(RuntimeError):  # its event loop is closed
+                change.get_loop().call_soon_threadsafe(_settle, change)
+
+    def _forget(self, task_id: UUID, change: _Change) -> None:
+        with self._lock:
+            waiting = self._waiting[task_id]
+            waiting.discard(change)
+            if not waiting:
+                del self._waiting[task_id]
+
+
+def _settle(change: _Change) -> None:
+    if not change.done():
+        change.set_result(None)

@@ -16,9 +16,42 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import LogError, LogUnavailable
-from ._batch_delay import BatchDelay
 
-__all__ = ["Database", "Worker"]
+__all__ = ["BatchDelay", "Database", "SharedWorker", "Worker"]
+
+# The delay of a batch, so that more calls can share its cost. No I/O.
+#
+# Most of the cost of a small batch (a commit, a round trip) does not depend on its size. If calls
+# are independent, some arrive while a batch is running; then more will arrive soon, and a short
+# delay pays off. A caller that waits for its result before its next call is never delayed: it sends
+# nothing while its batch is running, and a delay would only cost it time.
+
+_WEIGHT = 0.1  # of the latest batch in the moving average
+_BUSY_SHARE = 0.1  # delay if calls arrive during more than this share of the batches
+
+
+class BatchDelay:
+    """The delay before the next batch of one queue; the caller passes the time in seconds."""
+
+    __slots__ = ("_busy", "_next", "_seconds")
+
+    def __init__(self, seconds: float = 0.002) -> None:
+        self._seconds = seconds
+        self._next = 0.0  # the earliest start of the next batch
+        self._busy = 0.0  # moving average: the share of batches during which calls arrived
+
+    def remaining(self, now: float) -> float:
+        """Return how long to delay the next batch."""
+        return max(self._next - now, 0.0) if self._busy > _BUSY_SHARE else 0.0
+
+    def batch_started(self, now: float) -> None:
+        """Record the start of a batch."""
+        self._next = now + self._seconds
+
+    def batch_finished(self, *, more_waiting: bool) -> None:
+        """Record the end of a batch, and whether calls arrived while it was running."""
+        self._busy += _WEIGHT * (more_waiting - self._busy)
+
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -319,3 +352,88 @@ def _caused_by(error: BaseException, message: str) -> LogUnavailable:
 
 def _name(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+# A worker that several owners share: the first one starts it, the last one stops it.
+
+
+class SharedWorker(Generic[Connection]):
+    """Starts and stops a `Worker` for its owners.
+
+    `name` is the name of the log in messages. `on_end` is called in the worker's thread when that
+    ends, `on_stopped` after it has ended and before another one starts.
+    """
+
+    __slots__ = ("_database", "_lock", "_name", "_on_end", "_on_stopped", "_owners", "_worker")
+
+    def __init__(
+        self,
+        name: str,
+        database: Database[Connection],
+        *,
+        on_end: Callable[[], None],
+        on_stopped: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._database = database
+        self._on_end = on_end
+        self._on_stopped = on_stopped
+        self._owners: set[str] = set()
+        self._lock = threading.Lock()  # held while the worker starts or stops
+        self._worker: Worker[Connection] | None = None
+
+    def start(self, owner: str) -> None:
+        """Start the worker for its first owner, or again if its thread has ended. It may block.
+
+        Raises:
+            LogUnavailable: the database cannot be opened.
+        """
+        with self._lock:
+            if self._worker is not None and self._worker.refusal is not None:
+                self._stop()
+            if self._worker is None:
+                worker = Worker(self._database, on_end=self._on_end)
+                worker.start()
+                self._worker = worker
+            self._owners.add(owner)
+
+    def stop(self, owner: str) -> None:
+        """Stop the worker if this was its last owner. It may block."""
+        with self._lock:
+            self._owners.discard(owner)
+            if not self._owners:
+                self._stop()
+
+    def check(self) -> None:
+        """Check that the worker is running.
+
+        Raises:
+            LogUnavailable: it is not.
+        """
+        worker = self._worker
+        if worker is None:
+            raise self._not_started()
+        if worker.refusal is not None:
+            raise LogUnavailable(worker.refusal)
+
+    def submit(
+        self, run: Callable[[Connection], T], after: Callable[[T], None] | None = None
+    ) -> "asyncio.Future[T]":
+        """Run a job in the worker, see `Worker.submit`.
+
+        Raises:
+            LogUnavailable: the worker is not running.
+        """
+        worker = self._worker
+        if worker is None:
+            raise self._not_started()
+        return worker.submit(run, after)
+
+    def _stop(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
+        self._on_stopped()
+
+    def _not_started(self) -> LogUnavailable:
+        return LogUnavailable(f"the log {self._name} has not been started")

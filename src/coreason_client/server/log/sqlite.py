@@ -17,11 +17,11 @@ from ..errors import LogUnavailable
 from . import _sql, _sql_claims
 from ._file import LogFile
 from ._live import LiveLog, LocalFollower
-from ._live_entries import LiveEntries
+from ._recent_entries import LiveEntries
 from ._rules import check_last_entries
-from ._shared_worker import SharedWorker
 from ._sql import LogConnection
 from ._sql_tasks import SQLiteTasks
+from ._worker import SharedWorker
 from .base import (
     DEFAULT_LEASE,
     AgentVersion,

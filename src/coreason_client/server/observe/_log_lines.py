@@ -5,25 +5,171 @@ JSON. Lines contain ids, principals and numbers, and never the content of a conv
 """
 
 import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from uuid import UUID
 
+from ...errors import ArgumentError
 from ..log.base import AgentVersion, StreamMeta
-from ._line_limit import suppressed_suffix
 
 __all__ = [
+    "LineLimit",
+    "ThrottledLine",
     "drained",
     "draining",
     "end_written",
     "logger",
     "other_version",
+    "redacted_access_lines",
     "refused",
     "restarted",
     "restarts_used_up",
     "resumed",
     "stream_ended",
     "stream_started",
+    "suppressed_suffix",
     "taken_over",
+    "throttled_http_lines",
+    "without_query_values",
 ]
+
+# The access log of uvicorn without the values of queries.
+#
+# The server reads no credentials from a query, but clients put them there by mistake, under any
+# name.
+
+_MASK = "***"
+_PATH_AT = 2  # client, method, path with query, HTTP version, status
+
+
+def without_query_values(target: str) -> str:
+    """Return a path with only the names of its query's parameters."""
+    path, mark, query = target.partition("?")
+    if not query:
+        return target
+    names = (part.partition("=")[:2] for part in query.split("&"))
+    return path + mark + "&".join(f"{name}={_MASK}" if equals else _MASK for name, equals in names)
+
+
+class _WithoutQueryValues(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        arguments = record.args
+        if isinstance(arguments, tuple) and len(arguments) > _PATH_AT:
+            target = without_query_values(str(arguments[_PATH_AT]))
+            record.args = (*arguments[:_PATH_AT], target, *arguments[_PATH_AT + 1 :])
+        return True
+
+
+@contextmanager
+def redacted_access_lines() -> Iterator[None]:
+    """Redact the access log while the block runs."""
+    logger, lines = logging.getLogger("uvicorn.access"), _WithoutQueryValues()
+    logger.addFilter(lines)
+    try:
+        yield
+    finally:
+        logger.removeFilter(lines)
+
+
+# Log lines that clients can cause at will: one in ten seconds, with a count of the others.
+
+_SECONDS = 10.0
+# uvicorn logs these for every such request of any client.
+_HTTP_LINES = (
+    "Invalid HTTP request received.",
+    "Unsupported upgrade request.",
+    "No supported WebSocket library detected.",
+)
+
+
+class ThrottledLine:
+    """One kind of log line, written at most once in ten seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._limit = LineLimit(1, _SECONDS)
+
+    def suffix(self) -> str | None:
+        """Return the end of the line, None if the line must not be written now."""
+        suppressed = self._limit.allow(self._clock())
+        return None if suppressed is None else suppressed_suffix(suppressed)
+
+
+class _HttpLines(logging.Filter):
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = {line: ThrottledLine() for line in _HTTP_LINES}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = str(record.msg)
+        limited = next(
+            (self._lines[line] for line in _HTTP_LINES if message.startswith(line)), None
+        )
+        if limited is None:
+            return True
+        suffix = limited.suffix()
+        if suffix is None:
+            return False
+        record.msg = message + suffix
+        return True
+
+
+@contextmanager
+def throttled_http_lines() -> Iterator[None]:
+    """Limit uvicorn's lines about malformed requests and upgrades while the block runs."""
+    logger, lines = logging.getLogger("uvicorn.error"), _HttpLines()
+    logger.addFilter(lines)
+    try:
+        yield
+    finally:
+        logger.removeFilter(lines)
+
+
+# A limit on how often one kind of log line is written. Pure: the caller has the clock.
+#
+# Clients can cause any number of refusals. Without a limit the log lines would fill the disk, and
+# writing them would cost more than the refusals.
+
+
+class LineLimit:
+    """Allows `lines` lines in each period of `seconds`, and counts the others.
+
+    A period begins with the first line after the end of the previous period, so rare lines are all
+    written.
+    """
+
+    __slots__ = ("_left", "_lines", "_period_ends", "_seconds", "_suppressed")
+
+    def __init__(self, lines: int, seconds: float = 1.0) -> None:
+        if lines < 1:
+            raise ArgumentError("lines", "must be at least 1", lines)
+        self._lines = lines
+        self._seconds = seconds
+        self._left = 0
+        self._period_ends = float("-inf")
+        self._suppressed = 0
+
+    def allow(self, now: float) -> int | None:
+        """Return the number of lines suppressed before this one, or None to suppress this one too.
+
+        `now` is in seconds of a monotonic clock.
+        """
+        if now >= self._period_ends:
+            self._left = self._lines
+            self._period_ends = now + self._seconds
+        if not self._left:
+            self._suppressed += 1
+            return None
+        self._left -= 1
+        suppressed, self._suppressed = self._suppressed, 0
+        return suppressed
+
+
+def suppressed_suffix(count: int) -> str:
+    """Return the end of a log line that gives the number of suppressed lines."""
+    return f" ({count} more like this were not logged)" if count else ""
+
 
 logger = logging.getLogger("coreason_client.server")
 

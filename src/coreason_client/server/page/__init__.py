@@ -1,12 +1,12 @@
 """The page of an agent in a browser: static files, their headers, and the routes."""
 
-from ._cut_request import CutRequest
 from ._routes import (
     BEARER_OPTION,
     CONFIG_PATH,
     CUT_PATH,
     KEY_MARK,
     CurlOption,
+    CutRequest,
     PageConfig,
     page_routes,
 )

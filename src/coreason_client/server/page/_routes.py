@@ -4,22 +4,146 @@ All URLs inside the page are relative, so it works below a mount. The files need
 public, and contain nothing about the agent. What the page sends to the agent does.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
+from uuid import UUID
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from ..errors import LogError
 from ..http._body import read_within
-from ..http._etag import is_known
-from ..http._problems import Problem, as_problem
-from ._cut_request import MAX_CUT_BYTES, CutRequest, parse_cut
-from ._files import INDEX, PageFile, load_files
-from ._headers import PAGE_HEADERS
+from ..http._etag import etag_of, is_known
+from ..http._problems import Problem, as_problem, validation_problem
 
-__all__ = ["CONFIG_PATH", "CUT_PATH", "PageConfig", "page_routes"]
+__all__ = [
+    "CONFIG_PATH",
+    "CONTENT_SECURITY_POLICY",
+    "CUT_PATH",
+    "INDEX",
+    "MAX_CUT_BYTES",
+    "PAGE_HEADERS",
+    "CutRequest",
+    "PageConfig",
+    "PageFile",
+    "load_files",
+    "page_routes",
+    "parse_cut",
+]
+
+# The body of a request to cut the connections of a stream. Pure.
+
+MAX_CUT_BYTES: Final = 1024
+_MAX_SEED: Final = 2**53 - 1  # larger numbers change in JavaScript
+
+
+class CutRequest(BaseModel):
+    """Which stream to cut now, and again after numbers of packets that follow from a seed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stream_id: UUID
+    seed: int | None = Field(default=None, strict=True, ge=0, le=_MAX_SEED)
+
+
+def parse_cut(body: bytes) -> CutRequest:
+    """Parse the body.
+
+    Raises:
+        Problem: 422, naming the fields.
+    """
+    try:
+        return CutRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise validation_problem(error) from None
+
+
+# The static files of the page, read once from the installed package or a source checkout.
+
+INDEX: Final = "index.html"
+_CLIENT: Final = "coreason.js"
+# Files of other types are not served.
+_MEDIA_TYPES: Final[Mapping[str, str]] = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_CHECKOUT = Path(__file__).parents[4]
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One static file."""
+
+    body: bytes
+    media_type: str
+    etag: str
+
+
+@cache
+def load_files() -> Mapping[str, PageFile]:
+    """Return the files by name."""
+    return {name: _read(name, source) for name, source in _sources() if _suffix(name)}
+
+
+def _sources() -> Iterator[tuple[str, Traversable]]:
+    # An editable install has no copy of the JavaScript client; it is read from the checkout.
+    client = _CHECKOUT / "js" / _CLIENT
+    if client.is_file():
+        yield _CLIENT, client
+    for entry in (files(__package__) / "static").iterdir():
+        yield entry.name, entry
+
+
+def _read(name: str, source: Traversable) -> PageFile:
+    body = source.read_bytes()
+    return PageFile(body, _MEDIA_TYPES[_suffix(name)], etag_of(body))
+
+
+def _suffix(name: str) -> str:
+    """Return the suffix of a file that is served, "" for any other."""
+    suffix = Path(name).suffix
+    return suffix if suffix in _MEDIA_TYPES else ""
+
+
+# The headers of every response of the page. Pure.
+#
+# The page shows what an agent has written, which nobody has checked. Its scripts only ever insert
+# text, and these headers are the second line of defence: without inline scripts and requests to
+# other origins, a piece of markup that slips through can neither run nor report anything.
+
+CONTENT_SECURITY_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        # Pictures and media that an agent shows; the page loads them only after a click.
+        "img-src 'self' https: data:",
+        "media-src https:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+PAGE_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    # Other sites can neither load the files nor keep a handle of a window with the page.
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
 
 CONFIG_PATH: Final = "/page/config.json"
 CUT_PATH: Final = "/page/cut"

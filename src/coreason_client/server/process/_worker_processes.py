@@ -16,8 +16,8 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from types import FrameType
 
+from ._draining_server import exit_now
 from ._hangup import Hangup, is_ignored
-from ._uvicorn import exit_now
 
 __all__ = ["StartFailed", "Supervisor", "WorkerLink", "exit_reason"]
 

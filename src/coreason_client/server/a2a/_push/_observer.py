@@ -3,8 +3,8 @@
 import logging
 
 from ...log.deliveries import Delivery
+from ...observe._log_lines import ThrottledLine
 from ...observe._metrics import Metrics
-from ...observe._throttled_lines import ThrottledLine
 from ._progress import Progress
 
 __all__ = ["DeliveryObserver"]

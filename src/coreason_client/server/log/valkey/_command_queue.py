@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
-from .._batch_delay import BatchDelay
+from .._worker import BatchDelay
+from ._clocks import Mark, RunClock
 from ._errors import PatienceExceeded, QueueStopped, is_transient
 from ._resp import Command
-from ._run_clock import Mark, RunClock
 
 __all__ = ["CommandQueue", "Health", "Job", "Link", "MakeLink", "fail", "settle", "settle_all"]
 

@@ -27,10 +27,9 @@ from ..base import (
     StreamMeta,
 )
 from . import _scripts as scripts
-from ._entries import begin_append, close_stream, read_journal, read_page
+from ._entries import ValkeyFollower, begin_append, close_stream, read_journal, read_page
 from ._errors import ForeignValue, foreign_data
 from ._expiry import Claims, drop_old
-from ._follower import ValkeyFollower
 from ._keys import KeyNames, digest
 from ._leases import release, renew
 from ._meta import text
