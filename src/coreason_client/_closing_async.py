@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Any, Self
 
-from ._reading import Reading, is_running
+from ._drive import Reading, is_running
 
 __all__ = ["AsyncClosing", "close_items_async"]
 

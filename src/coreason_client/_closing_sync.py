@@ -6,7 +6,7 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Self
 
-from ._reading import Reading, is_running
+from ._drive import Reading, is_running
 
 __all__ = ["Closing", "close_items"]
 

@@ -19,6 +19,7 @@ from ._drive import (
     MAX_BODY_BYTES,
     Action,
     Flow,
+    Reading,
     Reply,
     ReplyBody,
     SideCall,
@@ -28,7 +29,6 @@ from ._drive import (
     no_side_call,
 )
 from ._http._types import Request, ResponseHead, TransportFailure
-from ._reading import Reading
 
 __all__ = ["AsyncOpener", "drive_async", "run_async"]
 

@@ -16,6 +16,7 @@ from ._drive import (
     MAX_BODY_BYTES,
     Action,
     Flow,
+    Reading,
     Reply,
     ReplyBody,
     SideCall,
@@ -25,7 +26,6 @@ from ._drive import (
     no_side_call,
 )
 from ._http._types import Request, ResponseHead, TransportFailure
-from ._reading import Reading
 
 __all__ = ["SyncOpener", "drive", "run"]
 

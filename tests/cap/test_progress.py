@@ -7,8 +7,7 @@ from uuid import UUID
 import pytest
 
 from coreason_client._http._types import Headers, ResponseHead
-from coreason_client.cap._chat_record import ChatRecord
-from coreason_client.cap._progress import ChatProgress, PacketProgress
+from coreason_client.cap._progress import ChatProgress, ChatRecord, PacketProgress
 from coreason_client.cap.bookmark import Bookmark
 from coreason_client.cap.errors import CAPConnectionError
 from coreason_client.cap.position import Position

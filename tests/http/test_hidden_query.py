@@ -5,8 +5,8 @@ import logging
 import httpx2
 import pytest
 
-from coreason_client._http._hidden_query import hide_query
 from coreason_client._http._sync import SyncSender
+from coreason_client._http._types import hide_query
 from coreason_client.llm import LLMClient
 from tests.http.support import WAYS, fetch, post
 from tests.llm.server import Replied, ServerInThread

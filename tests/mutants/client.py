@@ -25,7 +25,7 @@ MUTANTS = (
     ),
     Mutant(
         "after a stream was read again, the text before its resume is valid again",
-        "coreason_client/cap/_chat_record.py",
+        "coreason_client/cap/_progress.py",
         "return Rewound(valid, to_seq, self._whole)",
         "return Rewound(valid, to_seq)",
         ("tests/cap/test_chat_record.py",),

@@ -236,7 +236,7 @@ MUTANTS = (
     ),
     Mutant(
         "the turn of a fenced producer wins",
-        "coreason_client/server/log/_memory_records.py",
+        "coreason_client/server/log/_memory_store.py",
         "return epoch > self.epochs.get(stream_id, 0)",
         "return stream_id not in self.epochs",
         (_CONTRACT,),

@@ -91,16 +91,18 @@ _ENGINE = (
 )
 _LOGS = (
     _mutant(
-        "log/_memory_records.py",
+        "log/_memory_store.py",
         "dropped entries are counted as freed twice",
         "freed, self.size = self.size, 0\n        self.entries = []",
         "freed = self.size\n        self.entries = []",
+        "memory_records",
     ),
     _mutant(
-        "log/_memory_records.py",
+        "log/_memory_store.py",
         "the growth of a conversation ignores the turns that it dropped",
         "return self.memory - before",
         "return len(turn)",
+        "memory_records",
     ),
     _mutant(
         "log/_sql_claims.py",
@@ -303,10 +305,11 @@ _PROCESS = (
         "",
     ),
     _mutant(
-        "process/_hangup.py",
+        "process/_draining_server.py",
         "a service without a terminal ends on SIGHUP",
         "return self._had_terminal and not",
         "return not",
+        "hangup",
     ),
     _mutant(
         "process/_tls.py",

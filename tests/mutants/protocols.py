@@ -182,16 +182,18 @@ MUTANTS = (
         "call.request",
     ),
     _cap(
-        "_chat_record",
+        "_progress",
         "the events of a chat are lost",
         "            self._events.append((packet.seq, packet.p))\n",
         "            pass\n",
+        "chat_record",
     ),
     _cap(
-        "_chat_record",
+        "_progress",
         "an empty piece of text is no text",
         "return packet.p\n        if isinstance(packet, EventPacket)",
         "return packet.p or None\n        if isinstance(packet, EventPacket)",
+        "chat_record",
     ),
     _cap(
         "_progress",

@@ -20,8 +20,8 @@ from coreason_client.server import (
     StreamLog,
 )
 from coreason_client.server.log import Notes, Page
+from coreason_client.server.log._live import Waiters
 from coreason_client.server.log._memory_store import MemoryStore
-from coreason_client.server.log._waiters import Waiters
 
 # All methods but `follow`, whose followers ask `_page`.
 _CALLS = (StreamLog.__abstractmethods__ | DurableLog.__abstractmethods__ | {"begin_append"}) - {

@@ -11,10 +11,9 @@ from .. import _fork
 from .._clock import real_seconds
 from .._per_loop import PerLoop
 from ._checks import check_http_client, socks_needs_extra
-from ._hidden_query import hide_query_async
 from ._response_async import AsyncResponse, open_response_async
 from ._shards import Shards, client_options
-from ._types import FailureKind, Request, TransportFailure
+from ._types import FailureKind, Request, TransportFailure, hide_query_async
 
 __all__ = ["AsyncResponse", "AsyncSender"]
 

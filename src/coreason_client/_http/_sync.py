@@ -9,10 +9,9 @@ import httpx2
 from .. import _fork
 from .._clock import real_seconds
 from ._checks import check_http_client, socks_needs_extra
-from ._hidden_query import hide_query
 from ._response_sync import SyncResponse, open_response
 from ._shards import Shards, client_options
-from ._types import FailureKind, Request, TransportFailure
+from ._types import FailureKind, Request, TransportFailure, hide_query
 
 __all__ = ["SyncResponse", "SyncSender"]
 

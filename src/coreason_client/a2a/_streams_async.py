@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Self
 
 from .._closing_async import AsyncClosing, close_items_async
+from .._drive import Reading
 from .._drive_async import AsyncOpener, drive_async
-from .._reading import Reading
 from ._assemble import Assembly
 from ._progress import EventProgress
 from ._resubscribe import ResubscribeMachine

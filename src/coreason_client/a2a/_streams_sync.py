@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, Self
 
 from .._closing_sync import Closing, close_items
+from .._drive import Reading
 from .._drive_sync import SyncOpener, drive
-from .._reading import Reading
 from ._assemble import Assembly
 from ._progress import EventProgress
 from ._resubscribe import ResubscribeMachine

@@ -7,13 +7,12 @@ from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._closing_async import AsyncClosing, close_items_async
-from .._drive_async import AsyncOpener, drive_async
 
 # async only: begin
 # async only: end
-from .._reading import OtherLoopError, Reading
-from ._chat_record import ChatRecord
-from ._progress import ChatProgress, PacketProgress
+from .._drive import OtherLoopError, Reading
+from .._drive_async import AsyncOpener, drive_async
+from ._progress import ChatProgress, ChatRecord, PacketProgress
 from ._resume import ResumeMachine
 from .position import Position
 from .rewound import Rewound, accepts_rewinds

@@ -9,10 +9,9 @@ from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._closing_sync import Closing, close_items
+from .._drive import Reading
 from .._drive_sync import SyncOpener, drive
-from .._reading import Reading
-from ._chat_record import ChatRecord
-from ._progress import ChatProgress, PacketProgress
+from ._progress import ChatProgress, ChatRecord, PacketProgress
 from ._resume import ResumeMachine
 from .position import Position
 from .rewound import Rewound, accepts_rewinds

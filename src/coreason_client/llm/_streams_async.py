@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Generic
 
 from .._closing_async import close_items_async
-from .._reading import Reading
+from .._drive import Reading
 from ._answer_machine import AnswerMachine
 from ._growing_value import GrowingValue
 from ._returned_async import AsyncStreamBase

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from typing import Any, Generic
 
 from .._closing_sync import close_items
-from .._reading import Reading
+from .._drive import Reading
 from ._answer_machine import AnswerMachine
 from ._growing_value import GrowingValue
 from ._returned_sync import StreamBase

@@ -5,9 +5,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from weakref import finalize
 
-from .._drive import Flow
+from .._drive import Flow, Reading
 from .._drive_async import drive_async, run_async
-from .._reading import Reading
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
 from ._client_core import ClientCore

@@ -7,9 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from weakref import finalize
 
-from .._drive import Flow
+from .._drive import Flow, Reading
 from .._drive_sync import drive, run
-from .._reading import Reading
 from ._answer_machine import AnswerMachine
 from ._attempts import Attempts
 from ._client_core import ClientCore

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 from uuid import UUID
 
-from coreason_client.server.log._waiters import Waiters
+from coreason_client.server.log._live import Waiters
 from coreason_client.server.log.valkey import _scripts as scripts
 from coreason_client.server.log.valkey._session import Ownership, Session
 

@@ -3,8 +3,8 @@
 import asyncio
 from uuid import UUID
 
+from coreason_client.server.log._live import Waiter
 from coreason_client.server.log._recent_entries import LiveEntries
-from coreason_client.server.log._waiters import Waiter
 from coreason_client.server.log.base import Page
 
 from ..aio import aio

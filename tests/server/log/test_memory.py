@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.server.errors import PositionGone, UnknownStream
-from coreason_client.server.log import Conversation, MemoryStreamLog, NewStream, _memory_records
+from coreason_client.server.log import Conversation, MemoryStreamLog, NewStream
+from coreason_client.server.log import _memory_store as _memory_records
 from tests.each import each
 
 from ..aio import aio

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.server.errors import PositionGone
-from coreason_client.server.log import Conversation, NewStream, StreamMeta, _memory_records
-from coreason_client.server.log._memory_records import Stream, Turns
+from coreason_client.server.log import Conversation, NewStream, StreamMeta
+from coreason_client.server.log import _memory_store as _memory_records
+from coreason_client.server.log._memory_store import Stream, Turns
 from coreason_client.server.log.base import MAX_TURN_BYTES, MAX_TURNS, PAGE_BYTES
 
 NEW = NewStream(UUID(int=1), "p", UUID(int=2), "f", b"question")

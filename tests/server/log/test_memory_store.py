@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from coreason_client.server.errors import Fenced, RequestConflict, UnknownStream
-from coreason_client.server.log import Conversation, LeaseState, NewStream, _memory_records
-from coreason_client.server.log._memory_records import Stream
-from coreason_client.server.log._memory_store import MemoryStore
+from coreason_client.server.log import Conversation, LeaseState, NewStream
+from coreason_client.server.log import _memory_store as _memory_records
+from coreason_client.server.log._memory_store import MemoryStore, Stream
 
 
 @pytest.fixture(autouse=True, scope="module")

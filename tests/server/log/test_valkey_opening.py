@@ -12,8 +12,7 @@ from coreason_client.server.errors import (
 )
 from coreason_client.server.log import Claim, NewStream, Opened
 from coreason_client.server.log._rules import new_meta
-from coreason_client.server.log.valkey._keys import KeyNames, digest
-from coreason_client.server.log.valkey._meta import FIELDS
+from coreason_client.server.log.valkey._keys import FIELDS, KeyNames, digest
 from coreason_client.server.log.valkey._opening import (
     _create,
     find_stream,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from coreason_client.server.errors import PositionGone
 from coreason_client.server.log import AgentVersion, EpochStart, NewStream, ValkeyStreamLog
-from coreason_client.server.log.valkey._meta import parse_epochs
+from coreason_client.server.log.valkey._keys import parse_epochs
 from coreason_client.server.log.valkey._scripts import _EPOCHS
 
 from ..aio import aio

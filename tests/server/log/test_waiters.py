@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log._waiters import Waiter, Waiters, make_wake_callback
+from coreason_client.server.log._live import Waiter, Waiters, make_wake_callback
 from coreason_client.server.log.base import PAGE_BYTES, Page
 
 from ..aio import aio

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx2
 
-from coreason_client.server.process._hangup import Hangup, is_ignored
+from coreason_client.server.process._draining_server import Hangup, is_ignored
 from tests.cli.command import PATIENCE, Process
 
 

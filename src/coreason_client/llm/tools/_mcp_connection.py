@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from ..._http._hidden_query import hide_query_async
+from ..._http._types import hide_query_async
 from ...errors import MissingExtraError
 from ..errors import LLMConnectionError, LLMTimeoutError
 from ._mcp_content import mcp_output

@@ -1,9 +1,9 @@
 """The logs that store streams: in memory, in a SQLite file, on a Valkey or Redis server.
 
-`base` is the contract of a log, and `_rules` the part of it that several logs share. `_live`,
-`_waiters` and `_recent_entries` are used by several logs. `memory` has `_memory_store` and
-`_memory_records`. `sqlite` has `_schema` (tables), `_sql` and `_sql_claims` (statements),
-`_staging` (storage format), `_file`, `_worker` and `_backup`.
+`base` is the contract of a log, and `_rules` the part of it that several logs share. `_live` and
+`_recent_entries` are used by several logs. `memory` has `_memory_store`. `sqlite` has `_schema`
+(tables), `_sql` and `_sql_claims` (statements), `_staging` (storage format), `_file`, `_worker` and
+`_backup`.
 `valkey` is a package; it needs an extra, so it is imported when it is first used (PEP 562).
 """
 

@@ -5,9 +5,9 @@ from threading import Lock
 from uuid import UUID
 
 from ..errors import Fenced
+from ._live import TaskWaiters, Waiters
 from ._memory_store import MemoryStore
 from ._rules import check_last_entries
-from ._waiters import TaskWaiters, Waiters
 from .base import NewStream, StreamMeta
 from .deliveries import Delivery, DeliveryStore
 from .tasks import (

@@ -5,8 +5,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from ._live import Waiters
 from ._rules import cut_page
-from ._waiters import Waiters
 from .base import PAGE_BYTES, Page
 
 __all__ = ["LiveEntries", "RecentEntries"]

@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from . import _sql
+from ._live import TaskWaiters
 from ._recent_entries import LiveEntries
 from ._rules import check_last_entries
 from ._sql import LogConnection
-from ._waiters import TaskWaiters
 from ._worker import SharedWorker
 from .base import NewStream, StreamMeta
 from .deliveries import Delivery, DeliveryStore

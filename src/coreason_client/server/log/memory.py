@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from ..errors import Fenced
-from ._live import LiveLog, LocalFollower
-from ._memory_records import Stream
-from ._memory_store import MemoryStore
+from ._live import LiveLog, LocalFollower, Waiters
+from ._memory_store import MemoryStore, Stream
 from ._memory_tasks import MemoryTasks
 from ._rules import check_last_entries, may_claim_durable
-from ._waiters import Waiters
 from .base import (
     DEFAULT_LEASE,
     UNCLAIMED_SECONDS,

@@ -21,19 +21,58 @@ from ...errors import ArgumentError
 from .._internals import protocol_factory, sets_servers
 from ..observe._log_lines import redacted_access_lines, throttled_http_lines
 from ._connections import Connections, guarded
-from ._hangup import SIGHUP, Hangup, is_ignored
 from ._listen import Listener, default_max_connections, descriptor_limit
 from ._tls import check_tls
 
 __all__ = [
     "AFTER_DRAIN",
+    "SIGHUP",
     "CountsConnections",
     "Drainable",
     "DrainingServer",
+    "Hangup",
     "Limits",
     "Reloadable",
     "exit_now",
+    "has_terminal",
+    "is_ignored",
 ]
+
+# The meaning of SIGHUP: the terminal was closed, or files have to be read again.
+#
+# A server in a terminal must end when its terminal is closed; a server without one, such as a
+# service, has never had a terminal that could be closed.
+
+SIGHUP = getattr(signal, "SIGHUP", None)  # Windows has none
+
+
+def has_terminal() -> bool:
+    """Return True if this process has a controlling terminal that is not closed."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+class Hangup:
+    """Remembers whether the process had a terminal when it started."""
+
+    __slots__ = ("_had_terminal", "_has_terminal")
+
+    def __init__(self, terminal: Callable[[], bool] = has_terminal) -> None:
+        self._has_terminal = terminal
+        self._had_terminal = terminal()
+
+    def terminal_closed(self) -> bool:
+        """Return True if the process has lost its terminal since it started."""
+        return self._had_terminal and not self._has_terminal()
+
+
+def is_ignored() -> bool:
+    """Return True if SIGHUP is ignored, as under `nohup`, or does not exist."""
+    return SIGHUP is None or signal.getsignal(SIGHUP) is signal.SIG_IGN
+
 
 logger = logging.getLogger("coreason_client.server")
 

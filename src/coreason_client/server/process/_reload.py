@@ -19,8 +19,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TypeAlias
 
-from ._draining_server import exit_now
-from ._hangup import Hangup, is_ignored
+from ._draining_server import Hangup, exit_now, is_ignored
 from ._worker_processes import exit_reason
 
 __all__ = ["Reloader", "changed", "scan"]

@@ -16,8 +16,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic
 from types import FrameType
 
-from ._draining_server import exit_now
-from ._hangup import Hangup, is_ignored
+from ._draining_server import Hangup, exit_now, is_ignored
 
 __all__ = ["StartFailed", "Supervisor", "WorkerLink", "exit_reason"]
 

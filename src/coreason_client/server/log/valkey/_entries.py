@@ -6,11 +6,10 @@ from contextlib import suppress
 from uuid import UUID
 
 from ...errors import Fenced, LogUnavailable, OutOfSequence, PositionGone, UnknownStream
-from .._waiters import Waiter, make_wake_callback
+from .._live import Waiter, make_wake_callback
 from ..base import PAGE_BYTES, Follower, Notes, Page
 from . import _scripts as scripts
-from ._keys import KeyNames
-from ._meta import text
+from ._keys import KeyNames, text
 from ._resp import Argument
 from ._session import Session
 

@@ -30,9 +30,8 @@ from . import _scripts as scripts
 from ._entries import ValkeyFollower, begin_append, close_stream, read_journal, read_page
 from ._errors import ForeignValue, foreign_data
 from ._expiry import Claims, drop_old
-from ._keys import KeyNames, digest
+from ._keys import KeyNames, digest, text
 from ._leases import release, renew
-from ._meta import text
 from ._opening import (
     NewTask,
     agent_digest,

@@ -12,8 +12,7 @@ from ...errors import LogUnavailable, RequestConflict
 from .._rules import new_meta
 from ..base import AgentVersion, NewStream, Opened, StreamMeta
 from . import _scripts as scripts
-from ._keys import KeyNames, digest, parse_stream_id
-from ._meta import FIELDS, parse_meta, text
+from ._keys import FIELDS, KeyNames, digest, parse_meta, parse_stream_id, text
 from ._resp import Argument
 from ._session import Session
 from ._task_scripts import BEGIN, BEGIN_IN_SLOT

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 
 from ...._valkey_address import Address
 from ...errors import LogUnavailable
+from .._live import Waiters
 from .._recent_entries import RecentEntries
-from .._waiters import Waiters
 from ..base import Page
 from . import _scripts as scripts
 from ._clocks import StoreClock

@@ -26,7 +26,7 @@ from redis.exceptions import ReadOnlyError, ResponseError
 
 from ...._retry import Backoff
 from ...errors import LogUnavailable
-from .._waiters import Waiters
+from .._live import Waiters
 from ._errors import STORE_ERRORS, PatienceExceeded, QueueStopped, is_transient
 from ._keys import KeyNames
 from ._store import Store

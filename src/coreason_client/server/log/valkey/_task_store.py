@@ -20,8 +20,8 @@ from uuid import UUID
 from pydantic_core import from_json, to_json
 
 from ...errors import Fenced, LogUnavailable, UnknownStream
+from .._live import Waiter
 from .._rules import check_last_entries
-from .._waiters import Waiter
 from ..base import NewStream, Opened, StreamMeta
 from ..deliveries import Delivery, DeliveryStore
 from ..tasks import (
@@ -36,8 +36,7 @@ from ..tasks import (
 )
 from . import _scripts as scripts
 from ._entries import end_arguments, handle_end_reply, move_to_ended
-from ._keys import KeyNames, digest, parse_stream_id
-from ._meta import text
+from ._keys import KeyNames, digest, parse_stream_id, text
 from ._opening import NewTask, delete_unused
 from ._resp import Argument
 from ._scripts import Script
