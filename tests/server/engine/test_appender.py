@@ -60,10 +60,11 @@ class Recorder(MemoryStreamLog):
         await super().close(stream_id, epoch, first_seq, entries, outcome)
 
 
-async def begin() -> tuple[Recorder, Appender, UUID]:
+async def begin(*, first_waits: bool = False) -> tuple[Recorder, Appender, UUID]:
     log = Recorder()
     meta = (await log.open(NewStream(uuid4(), "p", uuid4(), "f"), "me")).meta
-    return log, Appender(log, meta.stream_id, meta.epoch, lambda: None), meta.stream_id
+    known = (log, meta.stream_id, meta.epoch, lambda: None)
+    return log, Appender(*known, first_waits=first_waits), meta.stream_id
 
 
 def gather(appender: Appender) -> None:
@@ -134,6 +135,17 @@ async def test_the_first_entry_is_in_the_log_when_add_returns() -> None:
     log, appender, _ = await begin()
     await appender.add_delta(b"1")
     assert log.batches == [[b"1"]]
+
+
+@aio
+async def test_the_first_entry_may_wait_for_those_that_follow_at_once() -> None:
+    log, appender, _ = await begin(first_waits=True)
+    await appender.add_delta(b"1")
+    assert log.batches == []
+    assert appender._timer is not None  # which sends it if nothing follows
+    await appender.add_delta(b"2")
+    await appender.flush()
+    assert log.batches == [[b"1", b"2"]]
 
 
 @pytest.mark.proves("RES2-6a")

@@ -2,7 +2,7 @@
 
 Entries are collected while the log is busy and sent together:
 
-* the first packet, and any packet that is not a DELTA, is sent at once;
+* the first packet, unless nobody reads it yet, and any packet that is not a DELTA, is sent at once;
 * a DELTA is sent at once if nothing was sent for `FLUSH_EVERY` seconds, otherwise after that time
   or when `FLUSH_BYTES` are pending;
 * the writer waits for the log, except for a DELTA that is only collected. So a slow log slows down
@@ -194,6 +194,7 @@ class Appender:
         *,
         last_seq: int = 0,
         notes: int | None = None,
+        first_waits: bool = False,
     ) -> None:
         self._log = log
         self._loop = asyncio.get_running_loop()
@@ -208,7 +209,8 @@ class Appender:
         # same batch is sent again, and the log acknowledges it without storing a second copy.
         self._in_flight: _Batch | None = None
         self._kept = KeptBatches(keep=log.shared, notes=notes)
-        self._due = 0.0  # from this time on a DELTA is sent at once
+        # From this time on a DELTA is sent at once; the first one too, if it need not wait.
+        self._due = monotonic() + FLUSH_EVERY if first_waits else 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._running_append: asyncio.Future[Any] | None = None
         self._waiters: list[asyncio.Future[None]] = []  # each is done when the append is
@@ -216,7 +218,7 @@ class Appender:
     async def add_delta(self, entry: bytes) -> None:
         """Add an entry that may wait for others."""
         self.enqueue(entry)
-        if self.last_seq == 1:
+        if self.last_seq == 1 and not self._due:
             await self.flush()
         elif self._pending.size >= FLUSH_BYTES:
             await self._flush_and_yield()

@@ -55,6 +55,8 @@ class Producer:
         meter: StreamMeter,
         traced: AgentRun,
         origin: Origin | None,
+        *,
+        first_waits: bool = False,
     ) -> None:
         self.meta = meta
         self.meter = meter
@@ -71,7 +73,7 @@ class Producer:
         self._started_at = monotonic()
         loop = asyncio.get_running_loop()
         self._stop = loop.create_future()
-        self._writer, steps = self._make_writer(request, log, origin)
+        self._writer, steps = self._make_writer(request, log, origin, first_waits=first_waits)
         stream, durable = AgentStream(self._writer, steps), isinstance(steps, JournaledSteps)
         agent = _run(runner, request, stream, durable=durable)
         self.agent = loop.create_task(agent, context=traced.context)
@@ -80,11 +82,16 @@ class Producer:
         self.task = loop.create_task(self._supervise())
 
     def _make_writer(
-        self, request: ServiceRequest, log: StreamLog, origin: Origin | None
+        self, request: ServiceRequest, log: StreamLog, origin: Origin | None, *, first_waits: bool
     ) -> tuple[StreamWriter, Steps]:
         meta, meter = self.meta, self.meter
         if origin is None:
-            writer = StreamWriter(request, meta, log, on_cancel=self._on_cancel, meter=meter)
+            writer = StreamWriter(
+                *(request, meta, log),
+                on_cancel=self._on_cancel,
+                meter=meter,
+                first_waits=first_waits,
+            )
             return writer, Steps(meta.stream_id)
         assert isinstance(log, DurableLog)  # noqa: S101 - checked by the application
         durable = DurableWriter(
@@ -363,10 +370,13 @@ class Producers:
         accepted_at: float,
         unit: Unit | None = None,
         origin: Origin | None = None,
+        *,
+        first_waits: bool = False,
     ) -> Producer:
         """Start the agent for a request; `origin` is given for a restart of a durable agent.
 
-        Without a unit the stream counts all the same, whatever the limit.
+        Without a unit the stream counts all the same, whatever the limit. With `first_waits`,
+        nobody reads the stream as it is written, so its first packet may wait for the next ones.
         """
         options = self._options
         restarted = origin is not None
@@ -384,6 +394,7 @@ class Producers:
             self.metrics.continued() if restarted else self.metrics.started(accepted_at),
             self._tracing.begin(options.agent_id, headers, request, meta, attempt),
             origin,
+            first_waits=first_waits,
         )
         if (earlier := self._by_stream.get(meta.stream_id)) is not None:
             # This process claimed its own stream, whose lease had run out.

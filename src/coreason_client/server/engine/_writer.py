@@ -75,6 +75,7 @@ class StreamWriter:
         on_cancel: Callable[[], None] = lambda: None,
         meter: StreamMeter = NOT_METERED,
         notes: int | None = None,
+        first_waits: bool = False,
     ) -> None:
         self.request = request
         self.cancelled = False
@@ -94,6 +95,7 @@ class StreamWriter:
             *(log, meta.stream_id, meta.epoch, on_cancel, meter),
             last_seq=meta.last_seq,
             notes=notes,
+            first_waits=first_waits,
         )
         self.ending = self._appender.ending
         self._text: list[str] = []
