@@ -190,6 +190,8 @@ def rest(prefix: str, pieces: Sequence[str], *, repeats: bool = False) -> str:
         ("One.\n\n", ["\n", "\nTwo."], False, "Two."),
         ("One.\n\n", ["\nTwo."], False, "Two."),
         ("One. ", ["\nTwo."], False, "\nTwo."),
+        ("One. \n", ["\nTwo."], False, "\nTwo."),
+        ("One.\n  ", ["\nTwo", "  three."], False, "Two  three."),
         ("Ha", ["Haha"], False, "Haha"),
         ("The sky", ["The", " sky", " is"], True, " is"),
         ("The sky ", ["The sky is"], True, "is"),

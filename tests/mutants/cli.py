@@ -453,4 +453,32 @@ MUTANTS = (
         "if not isinstance(key, str) or not (key.isascii() and key.isprintable() and key):",
         ("tests/server/test_auth.py",),
     ),
+    Mutant(
+        "files of earlier messages do not count for the limit",
+        _CLI,
+        'sum(len(one.content or b"") for one in before)',
+        "0",
+        ("tests/cli/test_attached.py",),
+    ),
+    Mutant(
+        "embedded directions reach the terminal",
+        _CLI,
+        "\\u202a-\\u202e",
+        "",
+        ("tests/cli/test_clean.py",),
+    ),
+    Mutant(
+        "isolated directions reach the terminal",
+        _CLI,
+        "\\u2066-\\u2069",
+        "",
+        ("tests/cli/test_clean.py",),
+    ),
+    Mutant(
+        "half a character reaches the terminal",
+        _CLI,
+        "\\ud800-\\udfff",
+        "",
+        ("tests/cli/test_clean.py",),
+    ),
 )

@@ -141,4 +141,11 @@ MUTANTS = (
         "value = None\n            response",
         _CACHE_TESTS,
     ),
+    Mutant(
+        "retries are not counted while another deployment was not tried",
+        _ROUTER,
+        "if first_failure and any(option.id not in stage.tried for option in candidates):",
+        "if any(option.id not in stage.tried for option in candidates):",
+        _GATE_TESTS,
+    ),
 )

@@ -20,6 +20,7 @@ from . import (
     responses,
     router,
     server,
+    testing,
     tools,
     trust,
 )
@@ -49,4 +50,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *a2a_server.MUTANTS,
     *browsers.MUTANTS,
     *inspector.MUTANTS,
+    *testing.MUTANTS,
 )

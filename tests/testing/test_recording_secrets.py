@@ -68,6 +68,8 @@ TABLE: list[tuple[str, Exchange]] = [
     (KEY, exchange(bearer(KEY), body={"text": f"My key is {KEY}."})),
     (KEY, exchange(bearer(KEY), body={KEY: 1})),
     (KEY, exchange(bearer(KEY), answer=f"You sent {KEY}.".encode())),
+    (KEY, exchange(bearer(KEY), answer=f"In hex: {KEY.encode().hex()}.".encode())),
+    (KEY, exchange(bearer(KEY), body={"signed": KEY.encode().hex()})),
     (KEY, exchange(bearer(KEY), answer=[b"You sent " + KEY[:4].encode(), KEY[4:].encode()])),
     (KEY, exchange(bearer(KEY), answer=[bytes([byte]) for byte in KEY.encode()])),
     (KEY, exchange(bearer(KEY), answer=b64encode(KEY.encode()))),
@@ -123,6 +125,7 @@ def test_no_secret_is_in_the_file(secret: str, found: Exchange) -> None:
         quote(secret, safe=""),
         quote(secret),
         b64encode(secret.encode()).decode(),
+        secret.encode().hex(),
     ):
         assert form not in text
         assert form not in written

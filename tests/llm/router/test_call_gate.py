@@ -122,6 +122,15 @@ def test_retries_are_counted_once_every_deployment_was_tried() -> None:
     assert set(site.hosts[:3]) == {"a", "b", "c"}
 
 
+def test_retries_are_counted_while_another_deployment_is_at_its_limit() -> None:
+    few = Deployment(MODEL, base_url=host("a"), api_key=KEY, requests_per_minute=1)
+    site = Site({"fast": [few, "b"]}, outcomes={"b": refusal(500)}, max_retries=2)
+    site.generate()
+    error = site.fails()
+    assert isinstance(error, LLMServerError)
+    assert site.hosts == ["a", *["b"] * 4]  # the first one was to be followed by the other
+
+
 def test_a_deployment_that_recovers_is_used_after_the_others_failed_for_good() -> None:
     site = Site({"fast": ["a", "b"]}, outcomes={"a": [refusal(500), answer()], "b": refusal(401)})
     site.generate()
