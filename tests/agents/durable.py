@@ -65,5 +65,15 @@ def events(answer: Answer, kind: str) -> list[Any]:
     return [p["data"] for op, p in packets if op == "EVENT" and p["type"] == kind]
 
 
+def before_rewind(answer: Answer) -> str:
+    """Return the text that a client has received before the first REWIND packet."""
+    ends = [at for at, (op, p) in enumerate(answer.packets) if op == "EVENT" and is_rewind(p)]
+    return "".join(p for op, p in answer.packets[: ends[0]] if op == "DELTA")
+
+
+def is_rewind(payload: Any) -> bool:
+    return bool(payload["type"] == "REWIND")
+
+
 def rewinds(answer: Answer) -> int:
-    return sum(op == "EVENT" and p["type"] == "REWIND" for op, p in answer.packets)
+    return sum(op == "EVENT" and is_rewind(p) for op, p in answer.packets)
