@@ -182,9 +182,18 @@ class DurableWriter(StreamWriter):
         if isinstance(verdict, Rewind):
             await self.rewind(verdict)
         await self.give_way()
-        self.ending.check_open()  # it may have ended meanwhile
+        self._check_still_open(step)
         self.leave_replay()
         return verdict is SKIP
+
+    def _check_still_open(self, step: OpenStep | None) -> None:
+        """Check that neither the stream nor the step has ended while its packet waited.
+
+        A step inside one that has ended would block the restarted agent, which does not call it.
+        """
+        self.ending.check_open()
+        if step is not None:
+            step.check_open()
 
     def _open_step(self) -> OpenStep | None:
         """Return the step that writes now, None for the body.
@@ -209,7 +218,7 @@ class DurableWriter(StreamWriter):
             blocker = turn.blocker(path)
             missing = _is_missing(self.replay, blocker)
             changed = await turn.wait(_MISSING_STEP_SECONDS if missing else None)
-            self.ending.check_open()
+            self._check_still_open(step)
             if not changed and self.replay is not None and self.replay.is_missing(blocker):
                 try:
                     rewind = self.replay.write_instead(path, blocker)
