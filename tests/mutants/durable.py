@@ -309,7 +309,7 @@ MUTANTS = (
         "coreason_client/server/durable",
         "SLOTS = 4",
         "SLOTS = 100",
-        (f"{_T}/test_properties.py",),
+        (f"{_T}/test_properties.py::test_a_few_streams_of_a_dead_process_are_started_at_a_time",),
     ),
     Mutant(
         "a stream has one restart more",

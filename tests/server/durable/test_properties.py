@@ -256,6 +256,15 @@ def test_a_stream_that_kills_its_process_harms_no_other_stream(
             check_answer(program, one, max_restarts)
 
 
+def test_a_few_streams_of_a_dead_process_are_started_at_a_time() -> None:
+    """The simulated processes check it whenever they have continued streams."""
+    program = [Write("a")] * 20
+    got = asyncio.run(answers([[Die()], *[program] * 7], [], max_restarts=3))
+    assert [one.outcome for one in got] == ["producer_lost", *["complete"] * 7]
+    for one in got[1:]:
+        check_answer(program, one, 3)
+
+
 def fails(action: Action) -> bool:
     return Expected().run([action]) != "complete"
 
