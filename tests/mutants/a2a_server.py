@@ -104,4 +104,18 @@ MUTANTS = (
         "plain = media_type.lower()",
         (f"{_TESTS}/test_incoming.py",),
     ),
+    Mutant(
+        "an agent without streams has them all the same",
+        "coreason_client/server/a2a",
+        "        if not self._streaming:\n",
+        "        if False:\n",
+        (f"{_SUITE}/test_conformance_capabilities.py",),
+    ),
+    Mutant(
+        "the card always declares streams",
+        "coreason_client/server/a2a",
+        '"streaming": streaming,',
+        '"streaming": True,',
+        (f"{_SUITE}/test_conformance_capabilities.py",),
+    ),
 )
