@@ -25,7 +25,7 @@ STATIC = tests/docs/test_types.py tests/docs/test_site.py
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser test picture fuzz soak mutants docs bench build clean
+.PHONY: help install chat page check sync proto browser test picture fuzz soak mutants tck docs bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
@@ -94,6 +94,9 @@ soak: $(INSTALLED) ## test replicas under load and faults with three seeds, abou
 
 mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
+
+tck: $(INSTALLED) ## run the official A2A conformance kit in the folder DIR; TCK_ARGS are for the kit
+	@$(BIN)/python scripts/tck.py "$(DIR)" $(TCK_ARGS)
 
 docs: $(DOCS_INSTALLED) ## build the documentation site into site/, offline
 	@$(BIN)/python scripts/build_docs.py
