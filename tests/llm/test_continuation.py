@@ -212,6 +212,7 @@ def test_only_the_new_part_is_left(
 texts = st.text("a b\n", max_size=6)
 
 
+@pytest.mark.proves("LLM2-continue-space")
 @given(prefix=texts, added=texts, cuts=st.lists(st.integers(0, 12)), repeats=st.booleans())
 def test_beginning_and_rest_are_the_answer(
     prefix: str, added: str, cuts: list[int], *, repeats: bool

@@ -4,6 +4,7 @@ from base64 import b64encode
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,6 +114,7 @@ TABLE: list[tuple[str, Exchange]] = [
 ]
 
 
+@pytest.mark.proves("KIT-record-secrets")
 @each(("secret", "found"), TABLE, lambda case: case[1])
 def test_no_secret_is_in_the_file(secret: str, found: Exchange) -> None:
     recording = without_secrets(Recording((found,)))
