@@ -279,8 +279,8 @@ MUTANTS = (
     Mutant(
         "a step that waited for its turn writes after the end of its caller",
         "coreason_client/server/engine",
-        "self.ending.check_open()\n        if step is not None:\n            step.check_open()\n",
-        "self.ending.check_open()\n",
+        "    ending.check_open()\n    if step is not None:\n        step.check_open()\n",
+        "    ending.check_open()\n",
         (f"{_T}/test_interrupted_steps.py",),
     ),
     Mutant(

@@ -12,6 +12,7 @@ from . import (
     durable_models,
     engine,
     inspector,
+    javascript,
     logs,
     models,
     observe,
@@ -51,4 +52,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *browsers.MUTANTS,
     *inspector.MUTANTS,
     *testing.MUTANTS,
+    *javascript.MUTANTS,
 )

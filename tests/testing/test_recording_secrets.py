@@ -136,6 +136,12 @@ def test_no_secret_is_in_the_file(secret: str, found: Exchange) -> None:
     assert len(recording.exchanges[0].chunks) == len(found.chunks)
 
 
+def test_cookies_are_left_out() -> None:
+    found = exchange({"cookie": "a=b"}, answer_headers={"set-cookie": "c=d", "x-other": "e"})
+    [cleaned] = without_secrets(Recording((found,))).exchanges
+    assert (cleaned.headers, cleaned.response_headers) == ((), (("x-other", "e"),))
+
+
 def test_a_secret_of_one_exchange_is_removed_from_all() -> None:
     token = exchange(answer=json.dumps({"access_token": KEY}).encode())
     used = exchange(body={"text": f"with {KEY}"}, answer=KEY.encode())

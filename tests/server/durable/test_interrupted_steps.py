@@ -330,6 +330,8 @@ async def test_a_step_that_waits_for_its_turn_does_not_write_after_the_end_of_it
         async def outer() -> None:
             calls = [stream.step("write", write), stream.step("wait", wait_and_write)]
             tasks.extend(map(asyncio.ensure_future, calls))
+            for task in tasks:  # a process that dies asks for no error
+                task.add_done_callback(lambda done: done.cancelled() or done.exception())
             await waiting.wait()
             await asyncio.sleep(0)
 
