@@ -87,7 +87,7 @@ picture: $(INSTALLED) browser ## take the picture of the README again, after the
 	PICTURE=1 $(BIN)/pytest -q tests/browser/test_picture.py
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py tests/server/a2a/test_once.py
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py tests/server/durable/test_cancelled_properties.py tests/server/a2a/test_once.py
 
 soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about twenty minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
