@@ -31,7 +31,7 @@ QUICK = tests/test_public_names.py tests/test_drive.py tests/test_retry.py tests
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser test quick test-for picture fuzz soak mutants docs bench build clean
+.PHONY: help install chat page check sync proto browser test quick test-for picture fuzz soak mutants tck docs bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 16
@@ -100,13 +100,16 @@ test-for: $(INSTALLED) ## run the tests of one source file: FILE=src/coreason_cl
 	@tests=$$($(BIN)/python scripts/tests_for.py $(FILE)) && $(BIN)/pytest -q -n 2 $$tests
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py tests/server/a2a/test_once.py
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py tests/server/durable/test_cancelled_properties.py tests/server/a2a/test_once.py
 
 soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about twenty minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
 
 mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
+
+tck: $(INSTALLED) ## run the official A2A conformance kit in the folder DIR; TCK_ARGS are for the kit
+	@$(BIN)/python scripts/tck.py "$(DIR)" $(TCK_ARGS)
 
 docs: $(DOCS_INSTALLED) ## build the documentation site into site/, offline
 	@$(BIN)/python scripts/build_docs.py

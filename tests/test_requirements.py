@@ -6,8 +6,9 @@ the list is well formed, no test names an id that is not on it, and every requir
 is built is proved by at least one test. The requirements of the open parts are printed.
 
 The marks are read from the source with ``ast``, so the result does not depend on which tests were
-selected. A test that may be skipped proves nothing: nobody would notice that it did not run. The
-cases in ``cases/*.json``, which a test runs one by one, name what they prove in ``proves``.
+selected. A test that may be skipped proves nothing: nobody would notice that it did not run. Tests
+in JavaScript have a line ``// proves: ID`` before them. The cases in ``cases/*.json``, which a test
+runs one by one, name what they prove in ``proves``.
 """
 
 import ast
@@ -28,6 +29,8 @@ TESTS = Path(__file__).parent
 DECISIONS = TESTS.parent / "docs" / "decisions.md"
 DECISION_NUMBERS = range(41)
 STATES = {"built", "open"}
+JAVASCRIPT = TESTS.parent / "js" / "test"
+JAVASCRIPT_MARK = "// proves: "
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,10 @@ def proofs() -> dict[str, list[str]]:
     for path in sorted(TESTS.rglob("test_*.py")):
         for id_, line in proved_ids(path.read_text(encoding="utf-8")):
             found.setdefault(id_, []).append(f"{path.relative_to(TESTS)}:{line}")
+    for path in sorted(JAVASCRIPT.glob("*.test.js")):  # tests/js runs them all
+        for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if text.lstrip().startswith(JAVASCRIPT_MARK):
+                found.setdefault(text.partition(JAVASCRIPT_MARK)[2], []).append(f"{path}:{line}")
     for path in sorted(TESTS.rglob("cases/*.json")):
         for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
             for id_ in case.get("proves", ()):

@@ -95,6 +95,7 @@ describe("chat", () => {
     assert.deepEqual(items, [again, "w1 ", "zwei "]);
   });
 
+  // proves: JS-anew
   test("an answer that was written anew is an error without rewinds, and the text stays", async () => {
     for (const [lost, name] of [[GONE, "CAPRuntimeError"], [{ chunks: ["w4:9:2"] }, "CAPStreamReset"]]) {
       const { client } = play([{ chunks: ["w1", "w2", "w3"] }, lost]);
@@ -160,6 +161,7 @@ describe("follow", () => {
     }
   });
 
+  // proves: JS-follow
   test("continues after a position, also one of the Python client", async () => {
     for (const position of [at(1), { stream_id: A, seq: 1, cursor: `${A}:1` }]) {
       const { client, paper } = play([{ chunks: ["w2", "close3"] }]);
@@ -169,6 +171,7 @@ describe("follow", () => {
     }
   });
 
+  // proves: JS-no-splice
   test("accepts no other stream", async () => {
     const { client } = play([{ chunks: ["B:w1"] }]);
     const { error } = await readAll(client.follow(A));
@@ -190,6 +193,7 @@ describe("follow", () => {
 });
 
 describe("cancel", () => {
+  // proves: JS-cancel
   test("sends DELETE, and again after a failure", async () => {
     const { client, paper } = play([{ refused: "reset" }, { status: 204 }]);
     await client.cancel(A);
@@ -246,6 +250,7 @@ describe("cancel", () => {
 });
 
 describe("storage", () => {
+  // proves: JS-storage
   test("keeps request and position until the end", async () => {
     const store = memoryStore();
     const storage = sessionPosition("tab", store);
@@ -290,6 +295,7 @@ describe("storage", () => {
 });
 
 describe("leaving", () => {
+  // proves: JS-leave
   test("a loop that breaks leaves the stream, and resume continues it", async () => {
     const { client } = play([{ chunks: ["w1", "w2", "close3"] }, { chunks: ["w2", "close3"] }]);
     const stream = client.assist(REQUEST);
@@ -330,6 +336,7 @@ describe("leaving", () => {
     });
   }
 
+  // proves: JS-abort
   test("nothing is handed out after the signal, though it has arrived", async () => {
     const controller = new AbortController();
     const { client } = play([{ chunks: [["w1", "w2", "close3"]] }]);
@@ -390,6 +397,7 @@ describe("leaving", () => {
 });
 
 describe("keys", () => {
+  // proves: JS-keys
   test("are asked for at every request", async () => {
     const keys = ["first-key", "second-key"];
     const { client, paper } = play([{ chunks: ["w1"] }, { chunks: ["close2"] }],
@@ -450,6 +458,7 @@ describe("keys", () => {
     assert.ok(!error.message.includes("cret\n"));
   });
 
+  // proves: JS-redaction
   test("are not repeated in errors, nor are secret headers", async () => {
     const forms = [KEY, encodeURIComponent(KEY), btoa(KEY), "hidden-value", "call-secret"];
     const { client } = play([{ status: 401, body: JSON.stringify({ detail: forms.join(" ") }) }],
@@ -510,6 +519,7 @@ describe("requests", () => {
     assert.match(error.message, /certificate has expired/);
   });
 
+  // proves: JS-silence
   test("a silent server is lost after the timeout, with head and without", async () => {
     for (const answers of [true, false]) {
       const fetch = () => (answers
@@ -603,6 +613,7 @@ describe("in a page", () => {
     return times[1] - times[0];
   }
 
+  // proves: JS-online
   test("the next attempt is made at once when it is online or visible again", async () => {
     const online = await secondAttempt({}, (page) => page.dispatchEvent(new Event("online")));
     const visible = await secondAttempt({}, () => {

@@ -5,6 +5,7 @@ import { describe, test } from "node:test";
 import { load } from "./files.js";
 import { playPlan } from "./wire_rows.js";
 
+// proves: JS-exactly-once
 describe("every packet is delivered exactly once", () => {
   for (const plan of load("tests/cap/cases/disconnects.json").cases) {
     test(plan.name, async () => {

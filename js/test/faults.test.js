@@ -15,6 +15,7 @@ before(async () => {
 });
 after(() => server.stop());
 
+// proves: JS-faults
 describe("every row of the fault table", { concurrency: 8 }, () => {
   for (const row of load("tests/cap/cases/faults.json").cases) {
     test(row.name, async () => {
@@ -37,6 +38,7 @@ test("a reconnect transfers only what was missed", async () => {
   assert.match(requests[1].headers["last-event-id"], new RegExp(`^${run.stream_id}:[1-8]$`));
 });
 
+// proves: JS-delay
 test("the delay that the server asks for is honoured", async () => {
   const run = await server.run("status_on_reconnect", { status: 503, retry_after: "0.3" });
   assert.equal((await readAll(new CAPClient(run.url, OPTIONS).assist(REQUEST))).error, null);
@@ -44,6 +46,7 @@ test("the delay that the server asks for is honoured", async () => {
   assert.ok(delays[1] >= 0.299, `${delays}`);
 });
 
+// proves: JS-progress
 test("a stream may break again and again as long as there is progress", async () => {
   const run = await server.run("rst_mid_event",
     { packets: 40, fault_after: 2, times: 10 ** 6, every: 2 });

@@ -69,6 +69,7 @@ describe("limits", () => {
     assert.equal(read(`${"é".repeat(50)}x`).tooLarge, true);
   });
 
+  // proves: JS-decoder-limit
   test("a line that never ends is refused", () => {
     for (const start of ["data: ", ": ", "id: "]) {
       const read = decode(pieces(bytes(start + "x".repeat(200)), 3), new SSEDecoder(LIMIT));

@@ -24,6 +24,7 @@ function short({ type, connection, packet, bytes, requestId, streamId, ...rest }
   return [connection, type, ...(packet ? [packet.op, packet.seq] : []), rest];
 }
 
+// proves: JS-trace
 test("a stream with all that can happen", async () => {
   const rewind = { seq: 5, op: "EVENT", p: { type: "REWIND", data: { to_seq: 3 } } };
   const events = await traced([

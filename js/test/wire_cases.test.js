@@ -24,4 +24,5 @@ for (const file of files) {
   });
 }
 
+// proves: JS-wire-cases
 test("the cases are found", () => assert.ok(files.length >= 9));

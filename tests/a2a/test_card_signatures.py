@@ -349,8 +349,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "keys", [jwk(EC), pem(EC), [pem(EC), jwk(RSA)]], ids=["jwk", "pem", "many"]
 )
 def test_hostile_cards_are_refused(name: str, keys: Any) -> None:
-    error = refused(HOSTILE[name](), keys)
-    assert error.reason in ("invalid", "unknown_key")
+    assert refused(HOSTILE[name](), keys).reason == "invalid"
 
 
 def test_the_hostile_cards_differ_from_a_good_one() -> None:

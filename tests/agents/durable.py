@@ -6,7 +6,6 @@ from typing import Any
 
 from coreason_client import ServiceRequest
 from coreason_client.server import AgentStream
-from coreason_client.server.engine._steps import JournaledSteps
 from tests.server.durable.simulated import Answer, MortalLog, survive
 from tests.server.durable.test_properties import valid_packets
 from tests.server.peer import envelope
@@ -24,10 +23,7 @@ def request(text: str = "What is the sky?", *, rewinds: bool = False) -> Service
 async def run(
     agent: Agent, asked: ServiceRequest, deaths: Sequence[tuple[int, bool]], log: Any = None
 ) -> Answer:
-    async def start(writer: Any) -> None:
-        await agent(asked, AgentStream(writer, JournaledSteps(writer)))
-
-    return await asyncio.wait_for(survive(start, asked, deaths, log=log), 20)
+    return await asyncio.wait_for(survive(agent, asked, deaths, log=log), 20)
 
 
 class CountingLog(MortalLog):
@@ -65,5 +61,15 @@ def events(answer: Answer, kind: str) -> list[Any]:
     return [p["data"] for op, p in packets if op == "EVENT" and p["type"] == kind]
 
 
+def before_rewind(answer: Answer) -> str:
+    """Return the text that a client has received before the first REWIND packet."""
+    ends = [at for at, (op, p) in enumerate(answer.packets) if op == "EVENT" and is_rewind(p)]
+    return "".join(p for op, p in answer.packets[: ends[0]] if op == "DELTA")
+
+
+def is_rewind(payload: Any) -> bool:
+    return bool(payload["type"] == "REWIND")
+
+
 def rewinds(answer: Answer) -> int:
-    return sum(op == "EVENT" and p["type"] == "REWIND" for op, p in answer.packets)
+    return sum(op == "EVENT" and is_rewind(p) for op, p in answer.packets)

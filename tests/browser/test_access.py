@@ -99,6 +99,7 @@ def test_the_stream_uses_its_space(serve: Serve, new_tabs: Callable[..., Tabs]) 
         assert bottom["y"] + bottom["height"] > 860, "nothing is left below"
 
 
+@pytest.mark.proves("PAGE-access")
 def test_the_keyboard_is_enough(serve: Serve, tabs: Tabs) -> None:
     page = tabs.open(serve(SCRIPTS).url)
     keyboard = page.keyboard

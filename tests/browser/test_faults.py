@@ -88,6 +88,7 @@ def check(played: list[dict[str, Any]], count: int) -> None:
     assert not wrong, json.dumps(wrong, indent=1)
 
 
+@pytest.mark.proves("JS-chromium")
 def test_every_row_of_the_fault_table(page: Page, server: FaultServer) -> None:
     play(page, server, ROWS)
 

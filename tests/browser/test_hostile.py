@@ -3,6 +3,7 @@
 The set is in `hostile.json`; `test_units.py` runs its texts through the parser alone as well.
 """
 
+import pytest
 from playwright.sync_api import expect
 
 from .conftest import Serve, Tabs, ask, wait_for
@@ -22,6 +23,7 @@ _FOREIGN = """(allowed) => [...document.querySelectorAll("#turns *")]
   .map((found) => found.outerHTML.slice(0, 200))"""
 
 
+@pytest.mark.proves("PAGE-hostile")
 def test_nothing_of_it_runs_or_leaves(serve: Serve, tabs: Tabs) -> None:
     page = tabs.open(serve(SCRIPTS).url)
     ask(page, "hostile")

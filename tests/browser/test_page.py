@@ -79,6 +79,7 @@ def test_calls_of_tools_and_what_an_answer_took(serve: Serve, tabs: Tabs) -> Non
     expect(page.get_by_test_id("usage")).to_have_text("m · 1,812 tokens read · 1 token written")
 
 
+@pytest.mark.proves("PAGE-media")
 def test_media_is_loaded_only_after_a_click(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     tabs = new_tabs()
     page = tabs.open(serve(SCRIPTS).url)
@@ -90,6 +91,7 @@ def test_media_is_loaded_only_after_a_click(serve: Serve, new_tabs: Callable[...
     assert tabs.left == ["https://example.com/p.png"]
 
 
+@pytest.mark.proves("PAGE-timeline")
 def test_the_timeline_shows_every_packet(serve: Serve, tabs: Tabs) -> None:
     page = tabs.open(serve(SCRIPTS).url)
     ask(page, "everything")
@@ -183,6 +185,7 @@ def test_an_answer_that_was_written_anew_is_read_again(
     assert ["410" in problem for problem in tabs.problems] == [True] * refuses
 
 
+@pytest.mark.proves("PAGE-export")
 def test_what_can_be_taken_along(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     tabs = new_tabs(permissions=["clipboard-read", "clipboard-write"], accept_downloads=True)
     page = tabs.open(serve(SCRIPTS).url)
@@ -227,6 +230,7 @@ def test_a_transient_error_is_shown(serve: Serve, tabs: Tabs) -> None:
     expect(page.get_by_test_id("notice-fatal")).to_contain_text("model_busy")
 
 
+@pytest.mark.proves("PAGE-key")
 def test_a_key_is_asked_for_and_never_stored(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     tabs = new_tabs()
     site = serve(SCRIPTS, api_keys=["the-right-key-0123456789"])
@@ -341,6 +345,7 @@ def pass_time(page: Page, status: str) -> None:
     raise AssertionError(f"the page is never {status}")
 
 
+@pytest.mark.proves("PAGE-cut")
 def test_a_cut_is_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     tabs = new_tabs()  # the browser reports the cut as a problem
     site = serve(SCRIPTS)
@@ -373,6 +378,7 @@ def test_a_cut_is_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     expect(page.get_by_test_id("details-title")).not_to_contain_text("connection 1")
 
 
+@pytest.mark.proves("PAGE-reload")
 def test_a_reload_goes_on(serve: Serve, tabs: Tabs) -> None:
     site = serve(SCRIPTS)
     page = tabs.open(site.url)
@@ -394,6 +400,7 @@ def test_a_reload_goes_on(serve: Serve, tabs: Tabs) -> None:
     expect(page.get_by_test_id("answer").first).to_contain_text("Some bold text")
 
 
+@pytest.mark.proves("PAGE-second-tab")
 def test_a_second_tab_follows_and_cancels(serve: Serve, tabs: Tabs) -> None:
     site = serve(SCRIPTS)
     page = tabs.open(site.url)

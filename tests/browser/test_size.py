@@ -15,6 +15,7 @@ def compressed(*paths: Path) -> int:
     return sum(len(gzip.compress(path.read_bytes(), 9)) for path in paths)
 
 
+@pytest.mark.proves("JS-size")
 def test_the_client_is_small() -> None:
     assert compressed(tools.CLIENT) <= 13_000
 
@@ -23,6 +24,7 @@ def test_the_page_with_the_client_is_small() -> None:
     assert compressed(tools.CLIENT, *FILES) <= 60_000
 
 
+@pytest.mark.proves("PAGE-policy")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_file_obeys_the_policy(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -70,6 +70,7 @@ def test_the_snippets_are_a_valid_command_and_a_valid_program(folder: Path) -> N
     assert sent["params"]["message"]["parts"] == [{"text": a2a["question"]}]
 
 
+@pytest.mark.proves("PAGE-shell")
 @pytest.mark.usefixtures("output")
 def test_a_shell_runs_nothing_of_a_card_and_puts_in_the_key(folder: Path) -> None:
     snippets = json.loads((folder / "snippets.json").read_text(encoding="utf-8"))

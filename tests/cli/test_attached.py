@@ -40,6 +40,11 @@ def test_files_have_a_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyP
         " attach a URL instead"
     )
     assert caught.value.code is ExitCode.USAGE
+    before = read_attached([*paths, "https://x.example/four"])
+    assert read_attached(["https://x.example/five"], before)
+    with pytest.raises(Failure, match="three: the files are larger than 1 MiB together"):
+        read_attached([str(tmp_path / "three")], before)
+    assert read_attached([str(tmp_path / "three")], before[1:])
 
 
 def test_a_file_without_an_end_is_not_read_forever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from coreason_client.cli.output._clean import Cleaner, clean, escaped_json
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-ALPHABET = "\x1b\x1b\x1b[]()P^_X\\\x07\x9b\x9c\x9d\x90;?0123mHJhABé \n\t\r\x00\u202e"
+ALPHABET = "\x1b\x1b\x1b[]()P^_X\\\x07\x9b\x9c\x9d\x90;?0123mHJhABé \n\t\r\x00\u202a\u2066"
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,19 @@ ALPHABET = "\x1b\x1b\x1b[]()P^_X\\\x07\x9b\x9c\x9d\x90;?0123mHJhABé \n\t\r\x00\
         ("\x1b]0;no end\nnext line", "]0;no end\nnext line"),
         ("tab\tline\nreturn\r\nbell\x07", "tab\tline\nreturn\nbell"),
         ("right\u202eleft", "rightleft"),
+        ("half \ud83d of it", "half  of it"),
         ("plain [31m text", "plain [31m text"),
     ],
 )
 def test_sequences_and_control_characters_are_removed(text: str, shown: str) -> None:
     assert clean(text) == shown
+
+
+@pytest.mark.parametrize("code", [*range(0x202A, 0x202F), *range(0x2066, 0x206A)], ids=hex)
+def test_no_character_changes_the_direction_of_the_text(code: int) -> None:
+    text = f"pay {chr(code)}100"
+    assert clean(text) == in_pieces([text[:5], text[5:]]) == "pay 100"
+    assert escaped_json(json.dumps(text, ensure_ascii=False)) == f'"pay \\u{code:04x}100"'
 
 
 def in_pieces(pieces: list[str]) -> str:

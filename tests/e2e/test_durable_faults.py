@@ -26,7 +26,8 @@ def test_a_producer_that_was_frozen_beyond_its_lease_writes_nothing_more(tmp_pat
         late = ("late", stream_id(stream))
         asyncio.run(until(lambda: len(site.noted(*late)) == 2))
         first, second = site.noted(*late)
-        assert first in ("Fenced", "StreamEnded", "CancelledError")
+        # What is first after the thaw: the answer to this write, or to the renewal of the lease.
+        assert first in ("Fenced", "CancelledError")
         assert second == "Fenced"
         assert "".join(begun) + "".join(stream) == A  # its reader at the frozen process
         assert site.client.ask("body undisturbed") == A

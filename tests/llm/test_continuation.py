@@ -190,6 +190,8 @@ def rest(prefix: str, pieces: Sequence[str], *, repeats: bool = False) -> str:
         ("One.\n\n", ["\n", "\nTwo."], False, "Two."),
         ("One.\n\n", ["\nTwo."], False, "Two."),
         ("One. ", ["\nTwo."], False, "\nTwo."),
+        ("One. \n", ["\nTwo."], False, "\nTwo."),
+        ("One.\n  ", ["\nTwo", "  three."], False, "Two  three."),
         ("Ha", ["Haha"], False, "Haha"),
         ("The sky", ["The", " sky", " is"], True, " is"),
         ("The sky ", ["The sky is"], True, "is"),
@@ -210,6 +212,7 @@ def test_only_the_new_part_is_left(
 texts = st.text("a b\n", max_size=6)
 
 
+@pytest.mark.proves("LLM2-continue-space")
 @given(prefix=texts, added=texts, cuts=st.lists(st.integers(0, 12)), repeats=st.booleans())
 def test_beginning_and_rest_are_the_answer(
     prefix: str, added: str, cuts: list[int], *, repeats: bool

@@ -110,6 +110,7 @@ def test_several_texts_keep_their_order(embed: Any, server: Provider) -> None:
     assert server.received[0].json == {"model": "m", "input": texts}
 
 
+@pytest.mark.proves("LLM2-embeddings")
 def test_more_texts_than_a_request_may_have(embed: Any, server: Provider) -> None:
     texts = ["a" * (number % 7 + 1) for number in range(2048 * 2 + 5)]
     response = embed(texts)

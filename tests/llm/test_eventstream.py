@@ -65,6 +65,7 @@ def test_every_message_comes_out_whatever_the_chunks(
     assert decoded(bytes([byte]) for byte in body) == (expected, None)
 
 
+@pytest.mark.proves("LLM2-bedrock-frames")
 @given(
     messages=MESSAGES.filter(bool),
     place=st.integers(0, 10**6),

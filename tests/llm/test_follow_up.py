@@ -51,6 +51,7 @@ def test_a_rejected_parameter_stays_away() -> None:
     assert body["max_completion_tokens"] == 100
 
 
+@pytest.mark.proves("LLM2-parsed")
 def test_an_invalid_answer_is_corrected_once() -> None:
     with ServerInThread(answer(BAD), answer(GOOD)) as server:
         with LLMClient(KEY, server.url, "m") as ours:
@@ -100,6 +101,7 @@ def test_a_stream_is_corrected_only_if_it_may_restart() -> None:
     assert kinds == ["TextDelta", "Restarted", "TextDelta", "UsageDelta", "Finish"]
 
 
+@pytest.mark.proves("LLM2-objects")
 def test_objects_while_they_arrive() -> None:
     reply = streamed('{"name": "Pa', 'ris", "peo', 'ple": 21', "00000}")
     with ServerInThread(reply) as server, LLMClient(KEY, server.url, "m") as ours:

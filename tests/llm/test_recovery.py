@@ -91,6 +91,7 @@ def read(stream: Any) -> tuple[list[Delta], LLMError | None]:
 # Continue.
 
 
+@pytest.mark.proves("LLM2-continue")
 @pytest.mark.parametrize("at", range(1, COUNT))
 @pytest.mark.parametrize(("name", "repeats"), [("vllm", False), ("mistral", True)])
 def test_an_answer_is_continued_after_any_piece(
@@ -131,6 +132,7 @@ def test_a_given_beginning_is_continued_too(server: Provider) -> None:
     ]
 
 
+@pytest.mark.proves("LLM2-continue-model")
 def test_a_continuation_is_never_made_by_another_model(server: Provider) -> None:
     replies = iter([Model(3)(request(MESSAGES)), *itertools.repeat(Replied(503), 4)])
     server.reply = lambda _: next(replies)
@@ -155,6 +157,7 @@ CALL = event("").replace(
 REASONING = event("").replace(b'"content": ""', b'"reasoning_content": "Hm"')
 
 
+@pytest.mark.proves("LLM2-continue-text")
 @pytest.mark.parametrize(
     ("name", "chunks", "options"),
     [
@@ -198,6 +201,7 @@ def test_a_complete_json_answer_may_be_the_rest(server: Provider) -> None:
 # Restart.
 
 
+@pytest.mark.proves("LLM2-restart")
 @pytest.mark.parametrize("at", range(1, COUNT))
 def test_an_answer_is_restarted_after_any_piece(server: Provider, at: int) -> None:
     server.reply = Model(at, at)
@@ -245,6 +249,7 @@ def test_an_answer_that_breaks_every_time(server: Provider) -> None:
     assert spent["total_tokens"] == 3 * one["total_tokens"]
 
 
+@pytest.mark.proves("LLM2-restart-text")
 def test_text_refuses_to_join_two_answers(server: Provider) -> None:
     with (
         client(server) as ours,
@@ -257,6 +262,7 @@ def test_text_refuses_to_join_two_answers(server: Provider) -> None:
 # Otherwise.
 
 
+@pytest.mark.proves("LLM2-break-error")
 def test_without_a_choice_a_break_is_an_error(server: Provider) -> None:
     server.reply = Model(3)
     with client(server) as ours:
@@ -315,6 +321,7 @@ def claude(server: Provider, **options: Any) -> LLMClient:
     return LLMClient(KEY, server.url, "claude-sonnet-4-5", provider="anthropic", **given)
 
 
+@pytest.mark.proves("LLM2-spent")
 def test_attempts_that_broke_before_the_first_word_are_spent(server: Provider) -> None:
     server.reply = None
     server.replies = [BEGUN, BEGUN, BEGUN, WHOLE]

@@ -103,6 +103,7 @@ def text_of(deltas: list[Any]) -> str:
     return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
+@pytest.mark.proves("LLM2-resume-invisible")
 @pytest.mark.parametrize("at", range(1, len(EVENTS)))
 def test_a_break_after_any_event_is_not_seen(server: Provider, at: int) -> None:
     server.reply = model = Background(at)
@@ -139,6 +140,7 @@ def test_a_lost_event_is_not_seen(server: Provider, lost: int) -> None:
     assert is_last or f"starting_after={lost - 1}" in model.asked[1]
 
 
+@pytest.mark.proves("LLM2-gap")
 def test_a_lost_event_is_a_lost_connection_where_nothing_is_resumed(server: Provider) -> None:
     server.reply = Background(lost=4)
     with (
@@ -181,6 +183,7 @@ def test_a_response_that_is_gone_is_otherwise_the_error_of_the_break(server: Pro
     assert caught.value.partial is not None
 
 
+@pytest.mark.proves("LLM2-resume-cancel")
 def test_leaving_the_stream_cancels_the_response() -> None:
     async def go() -> list[str]:
         async with provider() as served:
@@ -234,6 +237,7 @@ def test_a_complete_stream_is_not_cancelled(server: Provider) -> None:
     assert not [path for path in model.asked if path.endswith("/cancel")]
 
 
+@pytest.mark.proves("LLM2-resume-opt-in")
 def test_without_the_option_nothing_is_stored(server: Provider) -> None:
     server.reply = model = Background(4)
     with client(server) as ours, pytest.raises(LLMConnectionError):
@@ -244,6 +248,7 @@ def test_without_the_option_nothing_is_stored(server: Provider) -> None:
     assert len(model.asked) == 1
 
 
+@pytest.mark.proves("LLM2-resume-age")
 def test_an_old_response_is_not_resumed() -> None:
     """The provider stores a response for about ten minutes."""
     now = [0.0]

@@ -98,6 +98,7 @@ ARN = (
 )
 
 
+@pytest.mark.proves("LLM2-bedrock-signature")
 @pytest.mark.parametrize(
     ("url", "region", "token", "body", "signature"),
     [

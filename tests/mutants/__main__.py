@@ -73,7 +73,8 @@ class Copy:
         """Run the tests of a mutant; return the verdict and the output."""
         path = find(mutant, self._folder)
         original = path.read_text(encoding="utf-8")
-        path.write_text(mutate(mutant, original), encoding="utf-8")
+        changed = mutate(mutant, original, python=path.suffix == ".py")
+        path.write_text(changed, encoding="utf-8")
         try:
             code, printed = self.test(mutant.tests)
         finally:

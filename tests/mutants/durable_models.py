@@ -101,4 +101,11 @@ MUTANTS = (
         '"abandoned"})',
         (_SPANS,),
     ),
+    Mutant(
+        "other white space than that of the beginning is removed",
+        "coreason_client/llm",
+        '                self._space = ""\n',
+        "                self._space = self._space[1:]\n",
+        ("tests/llm/test_continuation.py",),
+    ),
 )

@@ -18,6 +18,14 @@ def _mutant(file: str, name: str, old: str, new: str, tested_by: str = "") -> Mu
 
 
 _ENGINE = (
+    Mutant(
+        "a request that is cancelled keeps the unit that was reserved for it",
+        "coreason_client/server/engine",
+        "            if quota.stop_waiting(principal):\n"
+        "                self._exchange_soon(principal)\n",
+        "            quota.stop_waiting(principal)\n",
+        (f"{_T}/test_quotas.py",),
+    ),
     _mutant(
         "engine/_watchdog.py",
         "a thread other than the main one watches the flag of the server",

@@ -18,7 +18,8 @@ class Mutant:
     """One changed rule.
 
     `name` describes the wrong behaviour. `path` is a file below `src`, or a folder if the rule may
-    move between its files. `old` must occur exactly once in the file or folder.
+    move between its files; the JavaScript client is in `js`. `old` must occur exactly once in the
+    file or folder.
     `tests` are arguments of pytest: files, or single tests.
     """
 
@@ -35,8 +36,8 @@ def find(mutant: Mutant, root: Path) -> Path:
     Raises:
         Stale: the text is not found exactly once.
     """
-    path = root / "src" / mutant.path
-    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    path = root / mutant.path if mutant.path.startswith("js/") else root / "src" / mutant.path
+    files = sorted((*path.rglob("*.py"), *path.rglob("*.js"))) if path.is_dir() else [path]
     counts = {file: _count(file, mutant.old) for file in files if file.exists()}
     if (total := sum(counts.values())) != 1:
         raise Stale(
@@ -46,13 +47,15 @@ def find(mutant: Mutant, root: Path) -> Path:
     return next(file for file, count in counts.items() if count)
 
 
-def mutate(mutant: Mutant, source: str) -> str:
+def mutate(mutant: Mutant, source: str, *, python: bool = True) -> str:
     """Return the source of a file with the change.
 
     Raises:
         Stale: the result is not valid Python, or the code is unchanged.
     """
     changed = source.replace(mutant.old, mutant.new)
+    if not python:
+        return changed
     try:
         compiled = _compiled(changed)
     except SyntaxError as error:
@@ -76,7 +79,8 @@ def problems(mutants: Sequence[Mutant], root: Path) -> list[str]:
             if not (root / test.split("::")[0]).exists()
         ]
         try:
-            mutate(mutant, find(mutant, root).read_text(encoding="utf-8"))
+            path = find(mutant, root)
+            mutate(mutant, path.read_text(encoding="utf-8"), python=path.suffix == ".py")
         except Stale as error:
             found.append(str(error))
     return found

@@ -353,4 +353,18 @@ MUTANTS = (
         "return shorter(own, max(end - time.monotonic(), 0))",
         ("tests/http/test_types.py",),
     ),
+    Mutant(
+        "a value out of range is not an error of the parameters",
+        "coreason_client/a2a",
+        '    "OUT_OF_RANGE": errors.InvalidParamsError,\n',
+        "",
+        ("tests/a2a/grpc/test_grpc_status.py",),
+    ),
+    Mutant(
+        "lost data is not an internal error",
+        "coreason_client/a2a",
+        '    "DATA_LOSS": errors.InternalError,\n',
+        "",
+        ("tests/a2a/grpc/test_grpc_status.py",),
+    ),
 )

@@ -167,4 +167,18 @@ MUTANTS = (
         "        return {}",
         "test_a_deletion_ends_the_request_that_is_being_sent",
     ),
+    Mutant(
+        "one client takes all slots for webhooks",
+        "coreason_client/server/a2a",
+        "_OF_A_PRINCIPAL: Final = 32",
+        "_OF_A_PRINCIPAL: Final = 256",
+        ("tests/server/a2a/test_push_limits.py",),
+    ),
+    Mutant(
+        "all webhooks together have no limit",
+        "coreason_client/server/a2a",
+        "async with own, self._all:",
+        "async with own:",
+        ("tests/server/a2a/test_push_limits.py",),
+    ),
 )

@@ -12,6 +12,7 @@ from . import (
     durable_models,
     engine,
     inspector,
+    javascript,
     logs,
     models,
     observe,
@@ -20,6 +21,7 @@ from . import (
     responses,
     router,
     server,
+    testing,
     tools,
     trust,
 )
@@ -49,4 +51,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *a2a_server.MUTANTS,
     *browsers.MUTANTS,
     *inspector.MUTANTS,
+    *testing.MUTANTS,
+    *javascript.MUTANTS,
 )

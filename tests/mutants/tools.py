@@ -151,4 +151,32 @@ MUTANTS = (
         "if structured is not None:",
         ("tests/llm/tools/test_mcp_content.py",),
     ),
+    Mutant(
+        "a run has one turn more",
+        "coreason_client/llm/tools",
+        "if turns >= self.max_turns:",
+        "if turns > self.max_turns:",
+        ("tests/llm/tools/test_run_limits.py", "tests/llm/tools/test_run_machine.py"),
+    ),
+    Mutant(
+        "a run of an unknown cost is within its limit",
+        "coreason_client/llm/tools",
+        "(cost is None or cost >= self.max_cost)",
+        "(cost is not None and cost >= self.max_cost)",
+        ("tests/llm/tools/test_run_limits.py", "tests/llm/tools/test_run_machine.py"),
+    ),
+    Mutant(
+        "a run may use more tokens",
+        "coreason_client/llm/tools",
+        "tokens >= self.max_tokens_total:",
+        "tokens > self.max_tokens_total:",
+        ("tests/llm/tools/test_run_limits.py", "tests/llm/tools/test_run_machine.py"),
+    ),
+    Mutant(
+        "True is a number of turns",
+        "coreason_client/llm/tools",
+        "if isinstance(value, bool) or not isinstance(value, int) or value < 1:",
+        "if not isinstance(value, int) or value < 1:",
+        ("tests/llm/tools/test_run_limits.py", "tests/llm/tools/test_run_machine.py"),
+    ),
 )

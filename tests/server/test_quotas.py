@@ -1,6 +1,7 @@
 """Streams and readers within their limits, and the exchanges with a store that counts them."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -170,6 +171,27 @@ async def test_a_request_that_is_cancelled_takes_nothing() -> None:
     assert here.readers == 0
     assert store.total() == (0, 0)  # other processes need not wait for the next renewal
     assert await here.take_reader("ann") is not None
+
+
+@aio
+async def test_a_request_that_is_cancelled_with_its_unit_gives_it_back() -> None:
+    waiting: list[asyncio.Task[Unit | None]] = []
+
+    class Late(Store):
+        """The request is cancelled after its unit was granted, before it has taken it."""
+
+        async def reserve(self, *asked: Any) -> tuple[int, int]:
+            granted = await super().reserve(*asked)
+            asyncio.get_running_loop().call_soon(waiting[0].cancel)
+            return granted
+
+    store = Late()
+    here = quotas(store, readers=1)
+    waiting.append(asyncio.create_task(here.take_reader("ann")))
+    await asyncio.wait(waiting)
+    assert waiting[0].cancelled()
+    await turns()
+    assert (here.readers, store.total()) == (0, (0, 0))
 
 
 @aio

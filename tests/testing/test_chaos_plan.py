@@ -26,6 +26,7 @@ def test_another_kind_of_fault_changes_nothing_else() -> None:
     assert all(one == other for one, other in afters)
 
 
+@pytest.mark.proves("KIT-chaos-seed")
 def test_a_seed_means_the_same_in_every_version() -> None:
     plan = ChaosPlan(1)
     assert [str(plan.connection(number)) for number in (1, 2, 3)] == [

@@ -63,6 +63,7 @@ def received(proxy: ChaosProxy, limit: int | None = None) -> tuple[bytes, str]:
     return data, "open"
 
 
+@pytest.mark.proves("KIT-chaos-places")
 def test_each_fault_happens_where_the_plan_says() -> None:
     data = b"x" * 1000
     plan = [
@@ -163,6 +164,7 @@ def test_an_open_connection_can_be_cut_by_hand() -> None:
         assert proxy.faults == 1
 
 
+@pytest.mark.proves("KIT-chaos-note")
 def test_a_failed_block_gets_the_seed_as_a_note() -> None:
     with sending(b"x" * 50) as url, pytest.raises(AssertionError) as raised:  # noqa: SIM117
         with ChaosProxy(url, seed=12, faults=("delay",)) as proxy:

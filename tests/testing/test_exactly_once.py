@@ -89,6 +89,7 @@ def test_a_warning_and_a_transient_error_do_not_end_a_stream() -> None:
     assert_exactly_once([*errors, packet(3), packet(4, "CLOSE")], "w3 ")
 
 
+@pytest.mark.proves("KIT-once-text")
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -118,6 +119,7 @@ def test_text_that_was_taken_back_does_not_count() -> None:
     assert_exactly_once([packet(1), packet(2), rewind, packet(4), packet(5, "CLOSE")], "w1 w4 ")
 
 
+@pytest.mark.proves("KIT-once")
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=12))
 def test_only_the_numbers_from_one_in_order_pass(numbers: list[int]) -> None:
     packets = [*map(packet, numbers), packet(max(numbers) + 1, "CLOSE")]

@@ -24,6 +24,7 @@ def texts(stream: Any) -> str:
     return "".join(event.text for event in stream)
 
 
+@pytest.mark.proves("KIT-a2a")
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 def test_a_stream_that_breaks_is_complete(binding: str, version: str) -> None:

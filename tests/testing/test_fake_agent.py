@@ -24,6 +24,7 @@ CUTS: list[Any] = [
 ]
 
 
+@pytest.mark.proves("KIT-agent-resume")
 def test_a_client_resumes_after_each_disconnect(coreason_clock: VirtualClock) -> None:
     with fake_agent(CUTS) as agent, CAPClient(agent.url, "key") as client:
         stream = client.assist(client.chat("Hi").request)  # type: ignore[arg-type]
@@ -62,6 +63,7 @@ def test_a_client_that_does_not_retry_gets_an_error() -> None:
         assert stream.text == "a"
 
 
+@pytest.mark.proves("KIT-agent-scripts")
 def test_each_question_has_its_script_and_the_last_one_answers_the_rest() -> None:
     with fake_agent("one", ["t", "wo"]) as agent, CAPClient(agent.url, "key") as client:
         assert [client.ask(question) for question in "abc"] == ["one", "two", "two"]

@@ -37,6 +37,7 @@ def client_of(model: FakeModel, provider: str = "openai", **options: Any) -> LLM
     return LLMClient(**model.options(provider), **{"max_retries": 0, **options})
 
 
+@pytest.mark.proves("KIT-model-turns")
 def test_a_request_without_a_turn_fails_in_the_program_and_in_the_test() -> None:
     with (
         pytest.raises(AssertionError, match="no turn for request 2: it was given 1"),
@@ -235,6 +236,7 @@ def test_the_server_speaks_plain_http() -> None:
         assert reply.status == 200
 
 
+@pytest.mark.proves("KIT-node-delay")
 @pytest.mark.parametrize("behind_proxy", [False, True], ids=["direct", "proxy"])
 def test_an_exchange_waits_for_no_acknowledgement(*, behind_proxy: bool) -> None:
     """Without TCP_NODELAY, every exchange on a kept connection takes 40 ms or more."""

@@ -11,6 +11,7 @@ from coreason_client.testing import VirtualClock, delay, disconnect, fake_agent
 from coreason_client.testing._in_process import InProcessTransport
 
 
+@pytest.mark.proves("KIT-in-process")
 def test_a_fake_agent_needs_no_port(coreason_clock: VirtualClock) -> None:
     async def main() -> None:
         agent = fake_agent(["a", disconnect(), "b"], ["c", delay(3600)])

@@ -178,6 +178,7 @@ def test_a_right_log_passes(tmp_path: Path) -> None:
     assert failing(MemoryStreamLog, tmp_path) == set()
 
 
+@pytest.mark.proves("KIT-log-contract")
 @pytest.mark.parametrize(
     ("kind", "found"),
     [

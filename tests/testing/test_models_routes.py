@@ -1,3 +1,5 @@
+import pytest
+
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.testing._models import _routes
 from coreason_client.testing._models._routes import (
@@ -31,6 +33,7 @@ def test_the_path_shows_the_wire(path: str, wire: str | None) -> None:
     assert wire_at("GET", path) is None
 
 
+@pytest.mark.proves("KIT-model-wires")
 def test_every_wire_of_the_ai_client_is_spoken() -> None:
     spoken = {wire.name.replace("chat", "openai") for _, wire in _routes._WIRES}
     assert spoken == ADAPTERS.keys() - {"vertex"}  # which is Gemini's at another path

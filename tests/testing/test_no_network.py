@@ -31,6 +31,7 @@ async def _ask(url: str) -> None:
         await client.ask("Hi")
 
 
+@pytest.mark.proves("KIT-network")
 @pytest.mark.usefixtures("coreason_no_network")
 def test_sockets_and_names_are_blocked() -> None:
     connect = socket.create_connection

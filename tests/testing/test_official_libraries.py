@@ -266,6 +266,7 @@ READERS: dict[str, tuple[Callable[..., Found], str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.proves("KIT-model-official")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("wire", READERS)
 def test_both_read_the_same(wire: str, *, stream: bool) -> None:

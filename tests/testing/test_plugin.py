@@ -33,6 +33,7 @@ def test_it(coreason_clock, coreason_no_network):
 """
 
 
+@pytest.mark.proves("KIT-fixtures")
 def test_the_fixtures_do_what_their_names_say(
     coreason_agent: Callable[..., FakeAgent],
     coreason_chaos: Callable[..., ChaosProxy],
@@ -98,6 +99,7 @@ def run_pytest(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.proves("KIT-light")
 def test_loading_the_plugin_imports_nothing_heavy() -> None:
     program = (
         f"import sys, pytest, _pytest.config; before = set(sys.modules); import {PLUGIN}\n"

@@ -33,6 +33,7 @@ def get(url: str, path: str = "/", method: str = "GET") -> tuple[int, bytes]:
         connection.close()
 
 
+@pytest.mark.proves("KIT-record-chunks")
 def test_each_chunk_is_recorded_as_it_arrived(tmp_path: Path) -> None:
     split = "data: é\n\n".encode()
 
@@ -149,6 +150,7 @@ def test_keys_and_secrets_of_the_environment_are_not_in_the_file(
     assert '"content": "*** *** ***"' in written
 
 
+@pytest.mark.proves("KIT-record-fails")
 def test_a_recording_that_fails_changes_no_file(tmp_path: Path) -> None:
     path = tmp_path / "file.jsonl"
     path.write_text("old")

@@ -4,6 +4,7 @@ from base64 import b64encode
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,8 @@ TABLE: list[tuple[str, Exchange]] = [
     (KEY, exchange(bearer(KEY), body={"text": f"My key is {KEY}."})),
     (KEY, exchange(bearer(KEY), body={KEY: 1})),
     (KEY, exchange(bearer(KEY), answer=f"You sent {KEY}.".encode())),
+    (KEY, exchange(bearer(KEY), answer=f"In hex: {KEY.encode().hex()}.".encode())),
+    (KEY, exchange(bearer(KEY), body={"signed": KEY.encode().hex()})),
     (KEY, exchange(bearer(KEY), answer=[b"You sent " + KEY[:4].encode(), KEY[4:].encode()])),
     (KEY, exchange(bearer(KEY), answer=[bytes([byte]) for byte in KEY.encode()])),
     (KEY, exchange(bearer(KEY), answer=b64encode(KEY.encode()))),
@@ -111,6 +114,7 @@ TABLE: list[tuple[str, Exchange]] = [
 ]
 
 
+@pytest.mark.proves("KIT-record-secrets")
 @each(("secret", "found"), TABLE, lambda case: case[1])
 def test_no_secret_is_in_the_file(secret: str, found: Exchange) -> None:
     recording = without_secrets(Recording((found,)))
@@ -123,12 +127,19 @@ def test_no_secret_is_in_the_file(secret: str, found: Exchange) -> None:
         quote(secret, safe=""),
         quote(secret),
         b64encode(secret.encode()).decode(),
+        secret.encode().hex(),
     ):
         assert form not in text
         assert form not in written
         for ascii_only in (True, False):
             assert json.dumps(form, ensure_ascii=ascii_only)[1:-1] not in text + written
     assert len(recording.exchanges[0].chunks) == len(found.chunks)
+
+
+def test_cookies_are_left_out() -> None:
+    found = exchange({"cookie": "a=b"}, answer_headers={"set-cookie": "c=d", "x-other": "e"})
+    [cleaned] = without_secrets(Recording((found,))).exchanges
+    assert (cleaned.headers, cleaned.response_headers) == ((), (("x-other", "e"),))
 
 
 def test_a_secret_of_one_exchange_is_removed_from_all() -> None:

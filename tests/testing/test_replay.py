@@ -143,6 +143,7 @@ def recorded_answers(path: Path, *texts: str) -> None:
             client.generate(asked(text))
 
 
+@pytest.mark.proves("KIT-replay-unknown")
 def test_a_request_that_was_not_recorded_fails_on_both_sides(path: Path) -> None:
     recorded_answers(path, "Hi", "Ho")
     expected = r"POST /v1/chat/completions is not in file.jsonl; the nearest is request 1:\s+body"
@@ -183,6 +184,7 @@ def test_exchanges_that_are_left_can_be_an_error(path: Path) -> None:
         assert client.generate(asked("Ho"))["data"]["content"] == "Ho"
 
 
+@pytest.mark.proves("KIT-replay-order")
 def test_the_same_request_gets_its_answers_in_order(path: Path) -> None:
     with (
         fake_model(["A", "B"]) as model,

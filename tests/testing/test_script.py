@@ -36,6 +36,7 @@ async def speak(request: ServiceRequest) -> str:
     return "spoken "
 
 
+@pytest.mark.proves("KIT-agent-items")
 def test_each_kind_of_item_is_written() -> None:
     script: list[Any] = [
         "text ",
@@ -70,6 +71,7 @@ def test_what_follows_the_end_is_not_played() -> None:
         assert client.ask("?") == "a"
 
 
+@pytest.mark.proves("KIT-agent-refused")
 @pytest.mark.parametrize(
     ("script", "words"),
     [

@@ -77,6 +77,7 @@ def other_status(status: int, becomes: int) -> Wrong:
     return change
 
 
+@pytest.mark.proves("KIT-server-contract")
 @pytest.mark.parametrize(
     ("change", "test"),
     [

@@ -14,6 +14,7 @@ from coreason_client.testing.faults._table import FOREVER
 LIMIT = 45.0  # of real seconds on a busy machine, where the waits take 50 s and more
 
 
+@pytest.mark.proves("KIT-clock")
 def test_a_server_may_ask_for_any_delay(coreason_faults: FaultServer) -> None:
     run = coreason_faults.run("status_on_reconnect", retry_after=50, times=2)
     start = time.monotonic()
@@ -52,6 +53,7 @@ def test_a_retry_budget_ends_as_if_the_time_had_passed(coreason_faults: FaultSer
     assert time.monotonic() - start < LIMIT
 
 
+@pytest.mark.proves("KIT-clock-deadline")
 def test_a_deadline_passes_with_the_waits(coreason_faults: FaultServer) -> None:
     run = coreason_faults.run("fin_mid_event_chunked", times=FOREVER)
     with virtual_clock() as clock, CAPClient(run.base_url, "key", max_retries=99) as client:

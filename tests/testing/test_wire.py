@@ -1,5 +1,6 @@
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ CHUNKS = [
 ]
 
 
+@pytest.mark.proves("KIT-model-breaks")
 @each(
     ("after", "expected"),
     [(0, "s"), (1, "s1"), (2, "s1s2"), (3, "s1s2"), (5, "s1s2345"), ("content", "s1s2345s")],

@@ -128,7 +128,7 @@ def _no_valid_signature(
 ) -> A2ACardSignatureError:
     headers = [_protected_header(signature) or {} for signature in signatures[:_MAX_SIGNATURES]]
     kids = tuple(dict.fromkeys(h["kid"] for h in headers if isinstance(h.get("kid"), str)))
-    if not any(_candidates(header, keys) for header in headers if header):
+    if kids and not any(_candidates(header, keys) for header in headers if header):
         trusted = sorted(key.kid for key in keys if key.kid is not None)
         return A2ACardSignatureError(
             f"the card of {name!r} is signed with the keys {list(kids)!r}, the trusted keys are"

@@ -560,6 +560,7 @@ def test_a_traceparent_of_the_caller_takes_precedence(
 # Content and secrets.
 
 
+@pytest.mark.proves("LLM2-telemetry-content")
 def test_content_is_recorded_only_on_request(server: Provider, collected: Collected) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     server.replies = [answer("Paris")]
@@ -604,6 +605,7 @@ def test_no_key_is_in_spans_and_metrics(
 # Robustness.
 
 
+@pytest.mark.proves("LLM2-telemetry-harmless")
 @both
 @calls
 def test_a_failure_of_the_telemetry_does_not_fail_a_call(

@@ -149,6 +149,7 @@ OTHERS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.proves("LLM2-cache-credentials")
 def test_an_answer_is_found_only_with_the_same_credentials() -> None:
     cache = ResponseCache()
     with fake_model("Hi", exhausted="repeat") as model:
@@ -283,6 +284,7 @@ async def until(check: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+@pytest.mark.proves("LLM2-cache-flight")
 @pytest.mark.parametrize("valkey", [False, True], ids=["memory", "valkey"])
 def test_equal_async_calls_are_one_request(*, valkey: bool) -> None:
     async def go() -> None:
@@ -424,6 +426,7 @@ def test_a_sync_call_never_waits_for_a_call_in_its_own_thread() -> None:
 TURN = ModelTurn(["Let me ", "see."], [ModelToolCall("weather", {"city": "Rome"})], ["I think."])
 
 
+@pytest.mark.proves("LLM2-cache-streams")
 def test_a_cached_stream_is_replayed() -> None:
     cache = ResponseCache()
     with fake_model(TURN) as model, LLMClient(**model.options(), cache=cache) as client:

@@ -46,6 +46,7 @@ PRICE = (100 * 2.5 + 50 * 10) / 1e6  # of `answer()`
 # Deployments.
 
 
+@pytest.mark.proves("LLM2-router-next")
 @pytest.mark.parametrize(
     "failure",
     [
@@ -122,6 +123,16 @@ def test_retries_are_counted_once_every_deployment_was_tried() -> None:
     assert set(site.hosts[:3]) == {"a", "b", "c"}
 
 
+@pytest.mark.proves("LLM2-router-retries")
+def test_retries_are_counted_while_another_deployment_is_at_its_limit() -> None:
+    few = Deployment(MODEL, base_url=host("a"), api_key=KEY, requests_per_minute=1)
+    site = Site({"fast": [few, "b"]}, outcomes={"b": refusal(500)}, max_retries=2)
+    site.generate()
+    error = site.fails()
+    assert isinstance(error, LLMServerError)
+    assert site.hosts == ["a", *["b"] * 4]  # the first one was to be followed by the other
+
+
 def test_a_deployment_that_recovers_is_used_after_the_others_failed_for_good() -> None:
     site = Site({"fast": ["a", "b"]}, outcomes={"a": [refusal(500), answer()], "b": refusal(401)})
     site.generate()
@@ -177,6 +188,7 @@ def test_tokens_per_minute_count_the_tokens_that_were_used() -> None:
     assert site.hosts == ["a", "a", "b"]
 
 
+@pytest.mark.proves("LLM2-router-limits")
 def test_limits_are_learned_from_the_headers_of_a_response() -> None:
     headers = {
         "x-ratelimit-limit-requests": "60",
@@ -333,6 +345,7 @@ def test_a_stream_goes_on_with_the_next_deployment_before_the_first_delta() -> N
     assert site.hosts == ["a", "b"]
 
 
+@pytest.mark.proves("LLM2-router-fallbacks")
 @pytest.mark.parametrize(
     ("refused", "used"),
     [
@@ -441,6 +454,7 @@ def test_an_answer_is_settled_with_its_price() -> None:
     assert site.totals(BUDGET) == pytest.approx((PRICE, 0))
 
 
+@pytest.mark.proves("LLM2-budget-reserved")
 def test_the_highest_price_is_reserved_while_the_request_is_under_way() -> None:
     site = budget_site()
     seen: list[tuple[float, float]] = []
@@ -451,6 +465,7 @@ def test_the_highest_price_is_reserved_while_the_request_is_under_way() -> None:
     assert 500 * 10 / 1e6 < reserved < 500 * 10 / 1e6 + 100 * 2.5 / 1e6
 
 
+@pytest.mark.proves("LLM2-budget-before")
 def test_a_request_above_the_budget_is_not_sent() -> None:
     site = budget_site(Budget(0.01, period=86_400))
     site.generate(MODEL)
@@ -512,6 +527,7 @@ def test_a_failed_attempt_is_settled(failure: Any, spent: float | None) -> None:
     assert site.totals(BUDGET) == (reserved[0] if spent is None else spent, 0)
 
 
+@pytest.mark.proves("LLM2-budget-once")
 def test_each_attempt_is_reserved_and_settled() -> None:
     budget = Budget(1.0)
     site = budget_site(budget, outcomes={"direct": [TIMED_OUT, refusal(500), answer()]})

@@ -31,8 +31,9 @@ def test_a_deployment_without_weight_is_last() -> None:
 
 
 def test_a_deployment_needs_all_tags() -> None:
-    both = Deployment("c", tags=["eu", "gpu"])
-    assert select("fast", [A, both], ["gpu", "eu"]) == [both]
+    both, one = Deployment("c", tags=["eu", "gpu"]), Deployment("d", tags=["eu"])
+    assert select("fast", [A, one, both], ["gpu", "eu"]) == [both]
+    assert select("fast", [A, one, both], ["eu"]) == [one, both]
     assert select("fast", [A, both], ()) == [A, both]
     with pytest.raises(LLMRequestError, match="no deployment of 'fast' has all of these tags: x"):
         select("fast", [A, both], ["x"])

@@ -114,6 +114,7 @@ def test_a_restarted_agent_rebuilds_the_conversation(*, streamed: bool, in_step:
     asyncio.run(go())
 
 
+@pytest.mark.proves("LLM2-tools-durable")
 def test_a_call_whose_result_is_stored_is_never_repeated() -> None:
     async def go() -> None:
         _, appends = await undisturbed(

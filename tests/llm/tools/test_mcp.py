@@ -133,6 +133,7 @@ def test_a_name_that_a_function_has_gets_the_name_of_the_server(shared: MCPServe
     assert [call.result for call in result.tool_calls] == ["mine", "3"]
 
 
+@pytest.mark.proves("LLM2-mcp")
 def test_results_over_http_in_the_async_client(url: str) -> None:
     server = MCPServer(url=url, headers={"x-key": "1"})
     result = run_async([server], ("add", {"a": 1, "b": 2}), ("broken", {"reason": "no wind"}))
@@ -155,6 +156,7 @@ def test_a_server_that_is_not_open_is_opened_by_the_run() -> None:
     assert run_sync([small("plain")], ("fine", {})).tool_calls[0].result == "fine"
 
 
+@pytest.mark.proves("LLM2-mcp-dies")
 def test_a_server_that_dies_is_an_error_of_the_tool() -> None:
     async def go() -> RunResult[Any]:
         async with async_client(model) as ours:

@@ -7,6 +7,7 @@ import pytest
 from coreason_client.llm import LLMRequestError, RunOptions
 from coreason_client.llm._usage_sum import NO_USAGE
 from coreason_client.llm.tools._run_limits import RunLimits
+from coreason_client.llm.types import Usage
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,17 @@ def test_without_a_limit_only_the_turns_count() -> None:
     limits = RunLimits()
     assert limits.exceeded(9, NO_USAGE, 1e6) is None
     assert limits.exceeded(10, NO_USAGE, 0) == ("max_turns", 10, 10)
+
+
+def test_a_limit_that_is_reached_forbids_another_turn() -> None:
+    limits = RunLimits(max_tokens_total=100, max_cost=0.5, timeout=60)
+
+    def exceeded(tokens: int, cost: float | None, seconds: float) -> object:
+        usage: Usage = {**NO_USAGE, "total_tokens": tokens, "cost_estimate": cost}
+        return limits.exceeded(1, usage, seconds)
+
+    assert exceeded(99, 0.49, 59.9) is None
+    assert exceeded(100, 0.49, 59.9) == ("max_tokens_total", 100, 100)
+    assert exceeded(99, 0.5, 59.9) == ("max_cost", 0.5, 0.5)
+    assert exceeded(99, None, 59.9) == ("max_cost", 0.5, None)
+    assert exceeded(99, 0.49, 60.0) == ("timeout", 60, 60.0)

@@ -23,7 +23,7 @@ CARD = make_card(AgentDescription("travel_agent", "Plans trips.\n\nIn Europe.", 
 
 
 def served(**options: Any) -> dict[str, Any]:
-    options = {"with_keys": False, "push": True, "extended": False} | options
+    options = {"with_keys": False, "streaming": True, "push": True, "extended": False} | options
     return served_card(options.pop("card", CARD), [RPC, REST, GRPC], **options)
 
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from coreason_client.a2a.errors import InvalidParamsError
-from coreason_client.server.a2a._incoming import parse_message, request_for
+from coreason_client.a2a.errors import ContentTypeNotSupportedError, InvalidParamsError
+from coreason_client.server.a2a._incoming import MediaTypes, parse_message, request_for
 from coreason_manifest.definitions.message import BlobPart, TextPart, UriPart
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi."}]}
@@ -42,6 +42,32 @@ def test_a_wrong_message_is_refused_and_its_field_named(message: Any, field: str
     [violation] = refused.value.data
     assert violation.field == field
     assert refused.value.message.startswith(field)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "media_type", "fits"),
+    [
+        (["text/plain"], "text/plain", True),
+        (["text/plain"], "Text/Plain; charset=utf-8", True),
+        (["Text/Plain"], "text/plain", True),
+        (["text/plain"], "text/html", False),
+        (["image/*"], "image/png", True),
+        (["image/*"], "imagery/png", False),
+        (["image/*"], "text/plain", False),
+        (["*/*"], "text/plain", True),
+        (["text/plain", "image/*"], "image/png", True),
+    ],
+)
+def test_a_part_has_a_media_type_that_the_agent_accepts(
+    accepted: list[str], media_type: str, fits: bool
+) -> None:
+    given = {**MESSAGE, "parts": [{"text": "Hi."}, {"text": "a", "mediaType": media_type}]}
+    assert parse_message("one", given, 100).message["parts"] == given["parts"]  # it accepts all
+    if fits:
+        parse_message("one", given, 100, MediaTypes(accepted))
+    else:
+        with pytest.raises(ContentTypeNotSupportedError, match=r"message\.parts\[1\]"):
+            parse_message("one", given, 100, MediaTypes(accepted))
 
 
 def test_the_same_message_has_the_same_key_and_context() -> None:

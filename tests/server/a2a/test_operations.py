@@ -1,6 +1,7 @@
 """The operations by their names, for every binding."""
 
 import logging
+from time import time
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from coreason_client.a2a.errors import (
 )
 from coreason_client.a2a.types import AgentCard
 from coreason_client.server import LogUnavailable, MemoryStreamLog
-from coreason_client.server.a2a import A2A, Operations
+from coreason_client.server.a2a import A2A, Operations, _operations
 from coreason_client.server.http._problems import Problem
 
 from ..aio import aio
@@ -109,3 +110,18 @@ async def test_old_tasks_are_dropped_with_the_upkeep() -> None:
         await app.runtime.upkeep.on_expire()
         left = await app.service.list(ANN, {})
         assert [task["id"] for task in left["tasks"]] == [waiting]
+
+
+@pytest.mark.parametrize(("days", "kept"), [(6.9, True), (7.1, False)])
+@aio
+async def test_a_task_that_waits_for_its_user_is_kept_for_a_week(
+    days: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(retention=0.0, final_retention=0.0) as app:
+        waiting = (await app.service.send(ANN, message("ask")))["task"]["id"]
+        await app.service.states.load(ANN, {"id": waiting})
+        monkeypatch.setattr(_operations, "time", lambda: time() + days * 86400)
+        assert app.runtime.upkeep.on_expire is not None
+        await app.runtime.upkeep.on_expire()
+        left = await app.service.list(ANN, {})
+        assert [task["id"] for task in left["tasks"]] == ([waiting] if kept else [])

@@ -1,6 +1,7 @@
 """Slots for requests to webhooks."""
 
 import asyncio
+from collections import Counter
 
 from coreason_client.server.a2a._push._limits import RequestSlots
 
@@ -45,3 +46,24 @@ async def test_a_request_that_is_cancelled_frees_its_slot() -> None:
     async with slots.slot("ann"):
         pass
     assert slots._by_principal == {}
+
+
+@aio
+async def test_one_principal_has_an_eighth_of_all_slots() -> None:
+    slots, running = RequestSlots(), Counter[str]()
+
+    async def hang(principal: str) -> None:
+        async with slots.slot(principal):
+            running[principal] += 1
+            await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(hang("ann")) for _ in range(300)]
+    await turns()
+    assert running == {"ann": 32}
+    others = [f"other {number}" for number in range(300)]
+    tasks += [asyncio.create_task(hang(principal)) for principal in others]
+    await turns()
+    assert (running["ann"], running.total()) == (32, 256)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from coreason_client.a2a.errors import TaskNotFoundError
 from coreason_client.server import SQLiteStreamLog
 from coreason_client.server.a2a._turns import TurnRef, dump_turns
 from coreason_client.server.log.tasks import TaskQuery, TaskRecord
@@ -102,6 +103,19 @@ async def test_a_record_that_changes_meanwhile_is_read_again() -> None:
         stale = stored.updated(state=WORKING)  # as if this process had read it earlier
         assert (await app.service.states.settled(stale)).state == stored.state
         assert str(stored.task_id) == task_id
+
+
+@aio
+async def test_an_answer_that_is_a_message_has_no_task() -> None:
+    async with served() as app:
+        sent = await app.service.send(ANN, message("message"))
+        assert sent["message"]["parts"] == [{"text": "Just this."}]
+        [stored] = app.tasks._records.values()  # type: ignore[attr-defined]
+        for operation in ("get_task", "cancel_task"):
+            with pytest.raises(TaskNotFoundError):
+                await app.operations.call(operation, ANN, {"id": str(stored.task_id)})
+        with pytest.raises(TaskNotFoundError):
+            await app.operations.open("resubscribe", ANN, {"id": str(stored.task_id)})
 
 
 def _query() -> TaskQuery:

@@ -8,8 +8,6 @@ import pytest
 
 from coreason_client.server import AgentStream, LogUnavailable, StepFailed, StreamEnded
 from coreason_client.server.durable._notes import Done, Policy
-from coreason_client.server.engine._durable_writer import DurableWriter
-from coreason_client.server.engine._steps import JournaledSteps
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..aio import aio
@@ -198,17 +196,16 @@ async def test_an_error_packet_that_was_rewound_does_not_end_the_stream() -> Non
     """An agent that stops at a TRANSIENT error has not finished its answer."""
     runs = 0
 
-    async def agent(writer: DurableWriter) -> None:
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
         async def model() -> None:
             nonlocal runs
             runs += 1
             if runs == 1:
                 error = {"code": "rate_limit", "message": "m", "severity": "TRANSIENT"}
-                await writer.write_packet("ERROR", error)
-            await writer.write("answer")
-            await writer.flush()
+                await stream.write_packet("ERROR", error)
+            await stream.write("answer")
 
-        await JournaledSteps(writer).run("model", model, [])
+        await stream.step("model", model)
 
     body = envelope("question")
     body["payload"] |= {"capabilities": {"supported_events": ["REWIND"]}}
@@ -221,20 +218,20 @@ async def test_an_error_packet_that_was_rewound_does_not_end_the_stream() -> Non
 async def test_a_step_that_waits_for_one_that_the_log_refused_ends(caught: bool) -> None:
     errors: list[object] = []
 
-    async def agent(writer: DurableWriter) -> None:
-        steps, wrote = JournaledSteps(writer), asyncio.Event()
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        wrote = asyncio.Event()
 
         async def first() -> None:
-            await writer.write("a")
+            await stream.write("a")
             wrote.set()
             await asyncio.sleep(0)
-            await writer.write("b")
+            await stream.write("b")
 
         async def second() -> None:
             await wrote.wait()
-            await writer.write("c")
+            await stream.write("c")
 
-        calls = [steps.run("first", first, []), steps.run("second", second, [])]
+        calls = [stream.step("first", first), stream.step("second", second)]
         for result in await asyncio.gather(*calls, return_exceptions=caught):
             errors.append(result)
             if isinstance(result, Exception):
@@ -306,3 +303,52 @@ async def test_a_step_that_continues_may_go_on_after_those_that_have_ended() -> 
     assert fetched == await life.texts() == ["a", "b", "c"]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("at", [None, 0, 1, 2, 3])
+@aio
+async def test_a_step_that_waits_for_its_turn_does_not_write_after_the_end_of_its_caller(
+    at: int | None,
+) -> None:
+    """A restarted agent, which does not run the caller again, would wait for it forever."""
+    errors: list[BaseException] = []
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        begun, waiting = asyncio.Event(), asyncio.Event()
+
+        async def write() -> None:
+            await stream.write("a")
+            await stream.write("b")
+            begun.set()
+            await asyncio.Event().wait()
+
+        async def wait_and_write() -> None:
+            await begun.wait()
+            waiting.set()
+            await stream.write("too late")
+
+        async def outer() -> None:
+            calls = [stream.step("write", write), stream.step("wait", wait_and_write)]
+            tasks.extend(map(asyncio.ensure_future, calls))
+            for task in tasks:  # a process that dies asks for no error
+                task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await waiting.wait()
+            await asyncio.sleep(0)
+
+        tasks: list[asyncio.Future[None]] = []
+        await stream.step("outer", outer)
+        await stream.write("c")
+        if tasks:  # the function was called in this run
+            await asyncio.wait(tasks[1:])
+            errors.append(tasks[1].exception() or AssertionError("it was written"))
+            tasks[0].cancel()
+            await asyncio.wait(tasks)
+
+    deaths = [] if at is None else [(at, True)]
+    async with asyncio.timeout(5):
+        got = await survive(agent, ServiceRequest.model_validate(envelope("question")), deaths)
+    assert got.outcome == "complete"
+    assert [payload for op, payload in got.packets if op == "DELTA"] == ["a", "b", "c"]
+    if at is None:
+        [error] = errors
+        assert "the step outer#1 has ended" in str(error)

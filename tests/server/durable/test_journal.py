@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.server.durable._journal import MAX_STARTS, Journal, Restarts, is_inside
+from coreason_client.server.durable._journal import Journal, Restarts, is_inside
 from coreason_client.server.durable._notes import (
     Begun,
     Checkpoint,
@@ -134,11 +134,15 @@ def test_the_first_restart_follows_the_progress_of_the_first_run() -> None:
 
 def test_restarts_are_limited_in_all() -> None:
     restarts = Restarts()
-    for number in range(MAX_STARTS):
+    for number in range(20):
         assert restarts.may_start(3)
         restarts.started(number)
-    restarts.reached(MAX_STARTS)
+        assert (restarts.failed, restarts.total) == (1, number + 1)
+    restarts.reached(20)
+    assert (restarts.failed, restarts.total) == (0, 20)
     assert not restarts.may_start(3)
+    restarts.released()
+    assert restarts.may_start(3)  # the start after a hand-over is not a restart
 
 
 @pytest.mark.proves("DUR-10-restarts")

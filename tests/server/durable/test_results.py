@@ -16,6 +16,7 @@ from coreason_client.server.durable._results import (
     ResultError,
     ResultType,
     arguments_digest,
+    failure_of,
     function_name,
 )
 
@@ -93,6 +94,11 @@ def test_a_result_has_a_limit() -> None:
     assert len(kind.dump("x" * (MAX_RESULT_BYTES - 2))) == MAX_RESULT_BYTES
     with pytest.raises(ResultError, match=f"may have {MAX_RESULT_BYTES} bytes of JSON"):
         kind.dump("x" * (MAX_RESULT_BYTES - 1))
+
+
+def test_the_journal_keeps_the_beginning_of_a_message_of_an_error() -> None:
+    assert failure_of(ValueError("x" * 2000)) == {"type": "ValueError", "message": "x" * 2000}
+    assert failure_of(ValueError("x" * 2000 + "y"))["message"] == "x" * 2000
 
 
 def test_the_digest_depends_on_the_arguments() -> None:

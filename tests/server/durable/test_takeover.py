@@ -186,6 +186,7 @@ async def test_an_agent_that_does_less_ends_the_stream(tmp_path: Path) -> None:
     [
         ([Started(number, 2) for number in (2, 3)], "complete"),
         ([Started(number, 2) for number in (2, 3, 4)], "producer_lost"),
+        ([Started(number, 1) for number in (2, 3, 4)], "complete"),  # the last one made progress
         ([*(Started(number, 2) for number in (2, 3, 4)), Released()], "complete"),
     ],
 )
@@ -204,6 +205,25 @@ async def test_restarts_without_progress_are_limited(
     async with store.serving(counting) as app:
         assert (await ended(app, store.id))[0] == outcome
     reason = "is not restarted again (restarts in a row without progress: 3, in all: 3)"
+    assert (reason in caplog.text) == (outcome == "producer_lost")
+
+
+@pytest.mark.proves("DUR-10-restarts")
+@pytest.mark.parametrize(("restarts", "outcome"), [(19, "complete"), (20, "producer_lost")])
+@aio
+async def test_restarts_with_progress_are_limited_too(
+    restarts: int, outcome: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        for number in range(30):
+            await stream.write(f"{number} ")
+
+    store = Store(tmp_path)
+    before = [f"{number} " for number in range(restarts + 1)]
+    await store.orphan(before, [Started(number + 2, number) for number in range(restarts)])
+    async with store.serving(agent) as app:
+        assert (await ended(app, store.id))[0] == outcome
+    reason = "is not restarted again (restarts in a row without progress: 0, in all: 20)"
     assert (reason in caplog.text) == (outcome == "producer_lost")
 
 

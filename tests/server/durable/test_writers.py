@@ -49,6 +49,15 @@ def test_after_a_rewind_the_steps_inside_the_step_hold_nothing() -> None:
     assert silent.current == BODY
 
 
+def test_the_end_of_a_step_is_that_of_the_steps_inside_it() -> None:
+    for writing in (["a#1", "a#1/b#1"], ["a#1/b#1", "a#1/b#1/c#1"]):
+        writers = Writers(writing)  # in the second case, the step itself has not written
+        assert writers.is_writing("a#1")
+        assert writers.ended("a#1")
+        assert writers.current == BODY
+        assert not writers.is_writing("a#1")
+
+
 def test_the_body_never_ends_and_holds_nothing() -> None:
     writers = Writers()
     assert not writers.wrote(BODY)

@@ -86,7 +86,13 @@ def completed_card(card: AgentCard, agent: AgentDescription) -> AgentCard:
 
 
 def served_card(
-    card: AgentCard, interfaces: Sequence[Interface], *, with_keys: bool, push: bool, extended: bool
+    card: AgentCard,
+    interfaces: Sequence[Interface],
+    *,
+    with_keys: bool,
+    streaming: bool,
+    push: bool,
+    extended: bool,
 ) -> dict[str, Any]:
     """Return the JSON of a card with what this server really offers.
 
@@ -98,7 +104,7 @@ def served_card(
     served.pop("signatures", None)
     capabilities = {
         **served.get("capabilities", {}),
-        "streaming": True,
+        "streaming": streaming,
         "pushNotifications": push,
         "extendedAgentCard": extended,
     }

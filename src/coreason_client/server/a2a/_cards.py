@@ -34,7 +34,7 @@ class Cards:
         card, extended = settings.card, settings.extended_card
         self._card = make_card(agent) if card is None else completed_card(card, agent)
         self._extended = None if extended is None else completed_card(extended, agent)
-        self._push = settings.push
+        self._streaming, self._push = settings.streaming, settings.push
         self._versions = tuple(settings.versions)
         self._with_keys = with_keys
         self._modified = datetime.now(UTC)
@@ -91,6 +91,7 @@ class Cards:
             card,
             self._interfaces(url),
             with_keys=self._with_keys,
+            streaming=self._streaming,
             push=self._push,
             extended=self._extended is not None,
         )

@@ -11,6 +11,7 @@ from coreason_client.a2a.errors import (
     A2AJSONRPCError,
     ExtensionSupportRequiredError,
     InternalError,
+    UnsupportedOperationError,
 )
 
 from ..engine._runtime import Runtime
@@ -57,6 +58,7 @@ class Operations:
         self._media_types = MediaTypes(modes) if modes else None
         extensions = [] if card is None else card.capabilities.extensions
         self._extensions = {extension.uri: extension.required for extension in extensions}
+        self._streaming = settings.streaming
         self._tasks = tasks
         self._runtime = runtime
         self._metrics = metrics
@@ -115,6 +117,8 @@ class Operations:
 
         The stream counts as a reader; who has read it must remove it from the producers.
         """
+        if not self._streaming:
+            raise UnsupportedOperationError("The agent does not stream: send the message without.")
         runtime = await self._runtime()
         reader = await runtime.producers.take_reader(caller.principal)
         if reader is None:

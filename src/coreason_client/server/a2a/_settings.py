@@ -38,6 +38,7 @@ class A2A:
             would show the answer twice.
         grpc_credentials: `grpc.ssl_server_credentials(...)` for TLS.
         grpc_allow_public: True to serve an agent without keys at a public address.
+        streaming: clients may read the events of a task while it runs.
         push: clients may have the events of a task sent to a URL of theirs.
         allow_http_webhooks: such a URL may begin with http://, so that everybody on the way can
             read the events.
@@ -54,6 +55,7 @@ class A2A:
     repeats_answer: bool = False
     grpc_credentials: "grpc.ServerCredentials | None" = None
     grpc_allow_public: bool = False
+    streaming: bool = True
     push: bool = True
     allow_http_webhooks: bool = False
     allow_private_webhooks: bool = False

@@ -41,16 +41,16 @@ class Writers:
         return True
 
     def is_writing(self, path: str) -> bool:
-        """Return True if a step has written and not ended."""
-        return path != BODY and (path == self.current or path in self._outer)
+        """Return True if a step, or one inside it, has written and not ended."""
+        writing = (*self._outer, self.current)
+        return path != BODY and any(one == path or is_inside(one, path) for one in writing)
 
     def ended(self, path: str) -> bool:
         """Record the end of a step and of those inside it; return True if others may write now."""
         if not self.is_writing(path):
             return False
-        while self.current != path:
+        while self.current == path or is_inside(self.current, path):
             self.current = self._outer.pop()
-        self.current = self._outer.pop()
         return True
 
     def rewound(self, path: str) -> None:

@@ -43,7 +43,7 @@ from ..durable._writers import Writers
 from ..errors import StreamEnded
 from ..log.base import DurableLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
-from ._ending import replay_diverged, rewind_refused, step_uncertain
+from ._ending import Ending, replay_diverged, rewind_refused, step_uncertain
 from ._step_context import OpenStep, caller, current_step, innermost_step
 from ._writer import StreamWriter
 
@@ -215,7 +215,7 @@ class DurableWriter(StreamWriter):
         if isinstance(verdict, Rewind):
             await self.rewind(verdict)
         await self.give_way()
-        self.ending.check_open()  # it may have ended meanwhile
+        _check_still_open(self.ending, step)
         self.leave_replay()
         return verdict is SKIP
 
@@ -242,7 +242,7 @@ class DurableWriter(StreamWriter):
             blocker = turn.blocker(path)
             missing = _is_missing(self.replay, blocker)
             changed = await turn.wait(_MISSING_STEP_SECONDS if missing else None)
-            self.ending.check_open()
+            _check_still_open(self.ending, step)
             if not changed and self.replay is not None and self.replay.is_missing(blocker):
                 try:
                     rewind = self.replay.write_instead(path, blocker)
@@ -360,6 +360,16 @@ def _runs_now(agent: "asyncio.Task[None] | None") -> bool:
     """Return True if this is code of the agent's own task, not of another task or thread."""
     # That is cheaper than to ask for the current task, and is done for each packet.
     return agent is not None and cast("CoroutineType[Any, Any, None]", agent.get_coro()).cr_running
+
+
+def _check_still_open(ending: Ending, step: OpenStep | None) -> None:
+    """Check that neither the stream nor the step has ended while its packet waited.
+
+    A step inside one that has ended would block the restarted agent, which does not call it.
+    """
+    ending.check_open()
+    if step is not None:
+        step.check_open()
 
 
 def _check_caller(agent: object) -> None:

@@ -1,11 +1,11 @@
 """One server for each log, and for each binding a driver for Ann and one for Bob."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx2
 import pytest
 
-from coreason_client.server import A2A, MemoryStreamLog
+from coreason_client.server import A2A, StreamLog
 
 from .driver import LIMIT, Connections, Driver
 from .drivers import DRIVERS, HTTP_DRIVERS, Connect, HTTPDriver
@@ -14,20 +14,25 @@ from .webhooks import Webhooks, receiving
 
 
 @pytest.fixture(scope="package", params=LOGS)
-def server(
+def make_log(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Site]:
+) -> Callable[[], StreamLog]:
+    """Makes an empty log, of each kind."""
+    return lambda: LOGS[request.param](tmp_path_factory.mktemp("conformance"))
+
+
+@pytest.fixture(scope="package")
+def server(make_log: Callable[[], StreamLog]) -> Iterator[Site]:
     """The server on each log."""
-    log = LOGS[request.param](tmp_path_factory.mktemp("conformance"))
-    with site(log) as server:
+    with site(make_log()) as server:
         yield server
 
 
 @pytest.fixture(scope="package")
-def memory_server() -> Iterator[Site]:
-    """One server without push notifications, for what does not depend on the log."""
+def plain_server(make_log: Callable[[], StreamLog]) -> Iterator[Site]:
+    """A server without push notifications, on each log."""
     settings = A2A(card=card(), extended_card=card("Extended"), push=False)
-    with site(MemoryStreamLog(), settings) as server:
+    with site(make_log(), settings) as server:
         yield server
 
 

@@ -45,8 +45,8 @@ def test_the_authorization_comes_another_way_and_a_message_continues(
 
 
 @pytest.mark.conforms("AUTH-INTASK-005")
-def test_subscriptions_to_such_a_task_stay_open(memory_server: Site, connect: Connect) -> None:
-    ann = connect(memory_server, "ann-key")
+def test_subscriptions_to_such_a_task_stay_open(plain_server: Site, connect: Connect) -> None:
+    ann = connect(plain_server, "ann-key")
     with ann.stream("SendStreamingMessage", message(fresh("sign-in"))) as stream:
         task, *_, last = (event.body for event in stream)  # the agent has returned
     assert last["status"]["state"] == AUTH_REQUIRED
@@ -54,7 +54,7 @@ def test_subscriptions_to_such_a_task_stay_open(memory_server: Site, connect: Co
         assert next(stream).body["status"]["state"] == AUTH_REQUIRED
         again = message(fresh("sign-in"), "Why?", taskId=task["id"])
         assert ann.call("SendMessage", again)["task"]["status"]["state"] == AUTH_REQUIRED
-        memory_server.stage.authorize(task["contextId"])
+        plain_server.stage.authorize(task["contextId"])
         ann.call("SendMessage", message(fresh("sign-in"), taskId=task["id"]))
         states = [event.body["status"]["state"] for event in stream if "status" in event.body]
     assert states == [WORKING, AUTH_REQUIRED, WORKING, COMPLETED]
@@ -67,14 +67,12 @@ def test_such_a_task_is_cancelled(ann: Driver) -> None:
     assert cancelled["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-def test_a_stream_of_0_3_ends_with_its_last_status(
-    http: httpx2.Client, memory_server: Site
-) -> None:
+def test_a_stream_of_0_3_ends_with_its_last_status(http: httpx2.Client, plain_server: Site) -> None:
     said: Any = {"messageId": fresh("sign-in"), "role": "user", "kind": "message"}
     params = {"message": {**said, "parts": [{"kind": "text", "text": "Hello."}]}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": params}
     headers = {"Authorization": "Bearer ann-key"}
-    with http.stream("POST", memory_server.a2a, json=body, headers=headers) as response:
+    with http.stream("POST", plain_server.a2a, json=body, headers=headers) as response:
         events = [event["result"] for event, _ in sse(response.iter_raw())]
     assert [event["kind"] for event in events] == ["task", "status-update"]
     assert events[-1]["status"]["state"] == "auth-required"

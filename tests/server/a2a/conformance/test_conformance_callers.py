@@ -1,7 +1,9 @@
 """Who may do what: keys, and tasks that belong to somebody else."""
 
 import ssl
+from collections.abc import Callable
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]
@@ -9,8 +11,9 @@ import httpx2
 import pytest
 import trustme
 
-from coreason_client.server import MemoryStreamLog
+from coreason_client.server import StreamLog
 from coreason_client.server.a2a import A2A
+from tests.each import each
 
 from .driver import Connections, Driver, Refused
 from .drivers import DRIVERS, Connect
@@ -19,12 +22,11 @@ from .sites import Site, card, site
 
 
 @pytest.mark.conforms("AUTH-SERVER-002", "AUTH-SCOPE-001", "BIND-EQUIV-004")
-@pytest.mark.parametrize("operation", UNKNOWN)
-@pytest.mark.parametrize("key", [None, "wrong-key"])
+@each(("operation", "key"), product(UNKNOWN, [None, "wrong-key"]))
 def test_every_operation_needs_a_key(
-    memory_server: Site, connect: Connect, operation: str, key: str | None
+    plain_server: Site, connect: Connect, operation: str, key: str | None
 ) -> None:
-    nobody = connect(memory_server, key)
+    nobody = connect(plain_server, key)
     with pytest.raises(Refused) as refused:
         nobody.call(operation, UNKNOWN[operation])
     assert refused.value.reason == "UNAUTHENTICATED"
@@ -72,7 +74,9 @@ def test_the_same_message_of_two_callers_makes_two_tasks(ann: Driver, bob: Drive
 
 
 @pytest.mark.conforms("AUTH-TLS-001", "AUTH-TLS-002", "GRPC-SVC-003")
-def test_every_binding_can_be_reached_over_tls(tmp_path: Path) -> None:
+def test_every_binding_can_be_reached_over_tls(
+    make_log: Callable[[], StreamLog], tmp_path: Path
+) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     pem = tmp_path / "server.pem"
@@ -84,7 +88,7 @@ def test_every_binding_can_be_reached_over_tls(tmp_path: Path) -> None:
     chain = b"".join(one.bytes() for one in certificate.cert_chain_pems)
     settings = A2A(card=card(), grpc_credentials=grpc.ssl_server_credentials([(key, chain)]))
     with (
-        site(MemoryStreamLog(), settings, server={"ssl_certfile": str(pem)}) as server,
+        site(make_log(), settings, server={"ssl_certfile": str(pem)}) as server,
         httpx2.Client(verify=trusted) as http,
         closing(
             Connections(http, grpc.ssl_channel_credentials(authority.cert_pem.bytes()))

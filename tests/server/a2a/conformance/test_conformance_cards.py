@@ -1,6 +1,6 @@
 """The card: where it is, what it says, and that it is true."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -9,7 +9,7 @@ import pytest
 from a2a.types import a2a_pb2
 from google.protobuf import json_format  # type: ignore[import-untyped]
 
-from coreason_client.server import MemoryStreamLog
+from coreason_client.server import StreamLog
 from coreason_client.server.a2a import A2A
 
 from .driver import JSON, Connections, Refused
@@ -36,9 +36,9 @@ def get(http: httpx2.Client, server: Site, **headers: str) -> httpx2.Response:
 
 
 @pytest.fixture
-def served(http: httpx2.Client, memory_server: Site) -> JSON:
+def served(http: httpx2.Client, plain_server: Site) -> JSON:
     """The card, which needs no key."""
-    response = get(http, memory_server)
+    response = get(http, plain_server)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     body: JSON = response.json()
@@ -69,31 +69,31 @@ def test_every_interface_on_the_card_answers(connections: Connections, served: J
 
 @pytest.mark.conforms("CARD-PROTO-002")
 def test_an_interface_answers_with_a_slash_at_its_end(
-    memory_server: Site, connections: Connections
+    plain_server: Site, connections: Connections
 ) -> None:
-    completed(JSONRPC(connections, f"{memory_server.a2a}/", "ann-key"))
+    completed(JSONRPC(connections, f"{plain_server.a2a}/", "ann-key"))
 
 
 @pytest.mark.conforms("CARD-CACHE-001", "CARD-CACHE-002", "CARD-CACHE-003")
-def test_the_card_may_be_kept_for_a_while(http: httpx2.Client, memory_server: Site) -> None:
-    headers = get(http, memory_server).headers
+def test_the_card_may_be_kept_for_a_while(http: httpx2.Client, plain_server: Site) -> None:
+    headers = get(http, plain_server).headers
     assert "max-age=" in headers["cache-control"]
     assert headers["etag"].startswith('"')
     assert parsedate_to_datetime(headers["last-modified"]) <= datetime.now(UTC)
-    known = get(http, memory_server, If_None_Match=headers["etag"])
+    known = get(http, plain_server, If_None_Match=headers["etag"])
     assert (known.status_code, known.content) == (304, b"")
-    modified = get(http, memory_server, If_Modified_Since=headers["last-modified"])
+    modified = get(http, plain_server, If_Modified_Since=headers["last-modified"])
     assert modified.status_code == 304
-    assert get(http, memory_server, If_None_Match='"other"').status_code == 200
+    assert get(http, plain_server, If_None_Match='"other"').status_code == 200
 
 
 @pytest.mark.conforms("CARD-EXT-001", "BIND-EQUIV-004", "AUTH-SERVER-002")
-def test_the_extended_card_needs_a_key(memory_server: Site, connect: Connect, served: JSON) -> None:
+def test_the_extended_card_needs_a_key(plain_server: Site, connect: Connect, served: JSON) -> None:
     assert served["capabilities"]["extendedAgentCard"] is True
-    assert connect(memory_server, "ann-key").call("GetExtendedAgentCard")["name"] == "Extended"
+    assert connect(plain_server, "ann-key").call("GetExtendedAgentCard")["name"] == "Extended"
     for key in (None, "wrong-key"):
         with pytest.raises(Refused) as refused:
-            connect(memory_server, key).call("GetExtendedAgentCard")
+            connect(plain_server, key).call("GetExtendedAgentCard")
         assert refused.value.reason == "UNAUTHENTICATED"
 
 
@@ -105,10 +105,10 @@ def test_the_card_says_how_to_authenticate(served: JSON) -> None:
 
 
 @pytest.fixture(scope="module")
-def lacking() -> Iterator[Site]:
+def lacking(make_log: Callable[[], StreamLog]) -> Iterator[Site]:
     """An agent whose card wrongly says that it has an extended card."""
     wishful = card(capabilities={"extendedAgentCard": True})
-    with site(MemoryStreamLog(), A2A(card=wishful)) as server:
+    with site(make_log(), A2A(card=wishful)) as server:
         yield server
 
 

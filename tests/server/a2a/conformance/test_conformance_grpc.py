@@ -20,14 +20,14 @@ UNKNOWN_FIELD = b"\xba\x3e\x04more"
 
 
 @pytest.fixture
-def ann(connections: Connections, memory_server: Site) -> GRPC:
-    return GRPC(connections, memory_server.grpc, "ann-key")
+def ann(connections: Connections, plain_server: Site) -> GRPC:
+    return GRPC(connections, plain_server.grpc, "ann-key")
 
 
 @pytest.fixture(scope="module")
-def channel(memory_server: Site) -> Iterator[Any]:
+def channel(plain_server: Site) -> Iterator[Any]:
     """A channel for bytes."""
-    with grpc.insecure_channel(memory_server.grpc) as channel:
+    with grpc.insecure_channel(plain_server.grpc) as channel:
         yield channel
 
 

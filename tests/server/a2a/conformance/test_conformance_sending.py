@@ -1,8 +1,11 @@
 """Messages: what answers them, the ids they get, and what is refused."""
 
+from itertools import product
 from typing import Any
 
 import pytest
+
+from tests.each import each
 
 from .driver import Connections, Driver, Refused
 from .drivers import HTTP_DRIVERS, Connect, HTTPDriver
@@ -192,22 +195,20 @@ BAD_JSON: list[Any] = [  # gRPC has types, so its clients cannot send them
 
 
 @pytest.mark.conforms("CORE-ERR-001", "CORE-ERR-002")
-@pytest.mark.parametrize("params", BAD, ids=range(len(BAD)))
-@pytest.mark.parametrize("operation", ["SendMessage", "SendStreamingMessage"])
+@each(("params", "operation"), product(BAD, ["SendMessage", "SendStreamingMessage"]))
 def test_wrong_parameters_are_refused_before_anything_is_done(
-    memory_server: Site, connect: Connect, operation: str, params: Any
+    plain_server: Site, connect: Connect, operation: str, params: Any
 ) -> None:
-    check_refused(connect(memory_server, "ann-key"), operation, params)
+    check_refused(connect(plain_server, "ann-key"), operation, params)
 
 
 @pytest.mark.conforms("CORE-ERR-001", "CORE-ERR-002")
-@pytest.mark.parametrize("params", BAD_JSON, ids=range(len(BAD_JSON)))
-@pytest.mark.parametrize("operation", ["SendMessage", "SendStreamingMessage"])
+@each(("params", "operation"), product(BAD_JSON, ["SendMessage", "SendStreamingMessage"]))
 @pytest.mark.parametrize("binding", HTTP_DRIVERS)
 def test_wrong_json_is_refused_before_anything_is_done(
-    memory_server: Site, connections: Connections, binding: str, operation: str, params: Any
+    plain_server: Site, connections: Connections, binding: str, operation: str, params: Any
 ) -> None:
-    ann = HTTP_DRIVERS[binding](connections, memory_server.a2a, "ann-key")
+    ann = HTTP_DRIVERS[binding](connections, plain_server.a2a, "ann-key")
     check_refused(ann, operation, params)
 
 
