@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "waiting for a task does not end when it needs an authorization",
-        "coreason_client/a2a/_polling.py",
+        "coreason_client/a2a/_client_base.py",
         "isinstance(event, Task | TaskStatusUpdateEvent) and event.status.is_interrupted",
         "False",
         ("tests/a2a/test_polling.py",),

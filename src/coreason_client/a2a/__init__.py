@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from ._card_signatures import (
         verify_card,
     )
-    from ._hooks import (
-        CallInfo,
-    )
     from ._oauth import (
         ClientCredentials,
     )
     from ._options import (
+        CallInfo,
         CallOptions,
         Options,
     )
@@ -172,7 +170,7 @@ _HOMES = {
     "AsyncTransport": ".transport",
     "Auth": "._auth",
     "AuthenticationInfo": ".types",
-    "CallInfo": "._hooks",
+    "CallInfo": "._options",
     "CallOptions": "._options",
     "CancelTaskRequest": ".types",
     "CardKeys": "._card",

@@ -15,7 +15,7 @@ rules that do not depend on the protocol are in `_connections`. The rules, by th
   the task is fetched instead, after a loss and for `resubscribe`.
 * Budget (24). `max_retries` losses in a row. Only progress refills it (`_assemble`). The retries
   are restored, while the delays continue to grow, by a fetched task, and by a connection that shows
-  the task still running and stays open (`_connection_record`). Messages and unknown events do
+  the task still running and stays open (`ConnectionRecord`). Messages and unknown events do
   neither.
 * Cursor (25). A connection with a cursor that brings only repetitions is followed by one without:
   the agent then sends the whole task, which is progress even if connections end after one event.
@@ -49,11 +49,15 @@ from .._retry_budget import RetryBudget
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ._assemble import Assembly, Gap
 from ._call import Call, connection_error, stream_closed, was_never_sent
-from ._connection_record import ConnectionRecord
 from ._route import Route
-from ._silence import Silence, is_keep_alive
-from ._stream_operation import StreamOperation
-from ._unary import UnaryBody, fetch_task_once
+from ._stream_state import (
+    ConnectionRecord,
+    Silence,
+    StreamOperation,
+    UnaryBody,
+    fetch_task_once,
+    is_keep_alive,
+)
 from .errors import (
     A2AError,
     A2AHTTPError,

@@ -17,8 +17,8 @@ from coreason_client.a2a import (
     TaskState,
     TaskStatusUpdateEvent,
     _options,
-    _polling,
 )
+from coreason_client.a2a import _client_base as _polling
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 from coreason_client.server.a2a import A2A
 from coreason_client.server.a2a._grpc_calls import GrpcCalls, _ClientGone
