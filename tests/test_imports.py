@@ -80,7 +80,12 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.cap": {"core"},
     "coreason_client.cap.client": {"core", "coreason_client.cap", "coreason_client._http"},
     "coreason_client.cap.aclient": {"core", "coreason_client.cap", "coreason_client._http"},
-    "coreason_client.a2a": {"core", "coreason_client.a2a._grpc"},  # and see LAZY_PACKAGES
+    "coreason_client.a2a": {  # and see LAZY_PACKAGES
+        "core",
+        "coreason_client.a2a._grpc",
+        "coreason_client.a2a._v03",
+    },
+    "coreason_client.a2a._v03": {"core", "coreason_client.a2a"},
     "coreason_client.a2a._grpc": {"core", "coreason_client.a2a"},
     "coreason_client.a2a._transport_async": {
         "core",
@@ -198,6 +203,7 @@ PACKAGES: dict[str, set[str]] = {
         "server core",
         "coreason_client.a2a",
         "coreason_client.a2a._grpc",
+        "coreason_client.a2a._v03",
         "coreason_client.server.engine",
         "coreason_client.server.http",
         "coreason_client.server.log",

@@ -9,7 +9,6 @@ import pytest
 
 from coreason_client._http._types import Request, TransportFailure
 from coreason_client._retry import Backoff
-from coreason_client.a2a._agent_v03 import event_to_v03, task_to_v03
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import dialect_of
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
@@ -24,6 +23,7 @@ from coreason_client.a2a.types import (
     TaskArtifactUpdateEvent,
     TaskStatusUpdateEvent,
 )
+from coreason_client.server.a2a._v03._conversions import event_to_v03, task_to_v03
 from tests.cap.scripted import AsyncPaper, Connection, Network, SyncPaper, failure
 
 URL = "https://agent.example/a2a"

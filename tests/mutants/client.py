@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "a drain over gRPC is an answer of the agent",
-        "coreason_client/a2a/_grpc/_exchange.py",
+        "coreason_client/a2a/_grpc/_channel.py",
         "return _failure(status, () if is_answer else _INTERRUPTIONS)",
         "return _failure(status, () if status.details else _INTERRUPTIONS)",
         ("tests/a2a/grpc/test_grpc_exchange.py",),

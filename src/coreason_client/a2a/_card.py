@@ -31,7 +31,8 @@ from .._retry import RETRIED_STATUSES, Backoff, parse_seconds, retry_after
 from .._version import __version__
 from ._auth import ChallengedRequest
 from ._call import checked_url, connection_error, http_error, json_error
-from ._dialects import V10, card_from_v03, convert_checked
+from ._dialects import V10, convert_checked
+from ._v03._shapes import card_from_v03
 from ._wire import FROM_PYTHON, parse_json
 from .errors import A2AError, A2AHTTPError, A2AResponseTooLargeError
 from .types import AgentCard

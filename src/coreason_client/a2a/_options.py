@@ -32,8 +32,8 @@ from ._dialects import V03, V10, Dialect, dialect_of
 from ._grpc._address import grpc_url, is_installed
 from ._jsonrpc import JsonRpcChannel
 from ._rest import RestChannel
-from ._rest_v03 import V03_REST
 from ._route import Interface, Origins, Route
+from ._v03._rest import V03_REST
 from .errors import A2ANoSupportedInterfaceError, ExtensionSupportRequiredError
 from .types import AgentCard, AgentInterface, Event
 
@@ -335,7 +335,7 @@ def _grpc_interface(
     url: str, version: str | None, settings: Settings, tenant: str | None
 ) -> Interface:
     from ._grpc._channel import GrpcChannel  # needs the extra `grpc`
-    from ._grpc._v03 import V03_GRPC
+    from ._v03._rest import V03_GRPC
 
     dialects = (V10, V03) if not version else (dialect_of(version),)
     channels = [

@@ -172,7 +172,7 @@ class _AsyncBindingSender:
     """Sends requests of a gRPC channel over gRPC, and all others with the sender over HTTP."""
 
     def __init__(self, http: _AsyncClosingOpener) -> None:
-        from ._grpc._exchange import GrpcRequest  # needs the extra `grpc`
+        from ._grpc._channel import GrpcRequest  # needs the extra `grpc`
         from ._grpc._sender_async import AsyncGrpcSender
 
         self._http = http

@@ -172,7 +172,7 @@ class _BindingSender:
     """Sends requests of a gRPC channel over gRPC, and all others with the sender over HTTP."""
 
     def __init__(self, http: _ClosingOpener) -> None:
-        from ._grpc._exchange import GrpcRequest  # needs the extra `grpc`
+        from ._grpc._channel import GrpcRequest  # needs the extra `grpc`
         from ._grpc._sender_sync import GrpcSender
 
         self._http = http

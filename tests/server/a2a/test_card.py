@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.a2a._dialects import card_from_v03
+from coreason_client.a2a._v03._shapes import card_from_v03
 from coreason_client.a2a.types import AgentCard, AgentCardSignature
 from coreason_client.server.a2a._card import (
     AgentDescription,

@@ -6,7 +6,7 @@ import pytest
 from pydantic_core import from_json
 
 from coreason_client.a2a import _dialects
-from coreason_client.a2a._rest_v03 import V03_REST
+from coreason_client.a2a._v03._rest import V03_REST
 from coreason_client.a2a.errors import InvalidParamsError, TaskNotFoundError
 from coreason_client.server.a2a._rest import Match, failure, match, parse_params, result
 

@@ -11,8 +11,7 @@ import grpc.aio  # type: ignore[import-untyped]
 from starlette.datastructures import Headers
 
 from coreason_client.a2a._dialects import OPERATIONS
-from coreason_client.a2a._grpc._metadata import extensions_in
-from coreason_client.a2a._grpc._methods import SERVICES, GrpcMethod, methods_of
+from coreason_client.a2a._grpc._messages import SERVICES, GrpcMethod, extensions_in, methods_of
 from coreason_client.a2a._grpc._status import DETAILS_KEY, GrpcStatus
 from coreason_client.a2a.errors import A2AJSONRPCError, InternalError, InvalidRequestError
 

@@ -4,11 +4,15 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from coreason_client.a2a import _dialects
-from coreason_client.a2a._grpc._agent_v03 import PARAMS_FROM_V03_GRPC, RESULTS_TO_V03_GRPC
-from coreason_client.a2a._grpc._convert import parse_message, to_json_object, to_message
-from coreason_client.a2a._grpc._messages import message_type
-from coreason_client.a2a._grpc._methods import GrpcMethod
+from coreason_client.a2a._grpc._messages import (
+    GrpcMethod,
+    message_type,
+    parse_message,
+    to_json_object,
+    to_message,
+)
 from coreason_client.a2a.errors import InvalidParamsError, VersionNotSupportedError
+from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03_GRPC, RESULTS_TO_V03_GRPC
 
 from ..http._body import too_complex
 from ._versions import V03, requested_version

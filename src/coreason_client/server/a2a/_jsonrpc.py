@@ -8,7 +8,6 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 
 from coreason_client.a2a import _dialects
-from coreason_client.a2a._agent_v03 import PARAMS_FROM_V03, RESULTS_TO_V03
 from coreason_client.a2a.errors import (
     A2AJSONRPCError,
     InvalidParamsError,
@@ -17,6 +16,7 @@ from coreason_client.a2a.errors import (
     MethodNotFoundError,
     VersionNotSupportedError,
 )
+from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03, RESULTS_TO_V03
 
 from ._error_formats import jsonrpc_error
 from ._names import with_json_names

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import to_json
 
 from coreason_client.a2a import _dialects
-from coreason_client.a2a._agent_rest_v03 import PARAMS_FROM_V03_REST, RESULTS_TO_V03_REST
-from coreason_client.a2a._rest_v03 import V03_REST
+from coreason_client.a2a._v03._rest import V03_REST
 from coreason_client.a2a.errors import A2AJSONRPCError, InvalidParamsError
+from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03_REST, RESULTS_TO_V03_REST
 
 from ._error_formats import rest_error, status_of
 from ._incoming import wrong

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from pydantic_core import from_json, to_json
 
-from coreason_client.a2a._agent_v03 import RESULTS_TO_V03
+from coreason_client.server.a2a._v03._conversions import RESULTS_TO_V03
 
 from .._fold import JSON, Event
 from .._incoming import wrong

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from coreason_client.a2a._agent_v03 import RESULTS_TO_V03
+from coreason_client.server.a2a._v03._conversions import RESULTS_TO_V03
 
 from .._fold import GENERATION, JSON, Event, TaskFold
 from .._parts import merge_texts
