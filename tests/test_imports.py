@@ -370,7 +370,6 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "redis": ("coreason_client.llm.router._connections", "coreason_client.server.log.valkey"),
     "grpc": (
         "coreason_client.a2a._grpc",
-        "coreason_client.server.a2a._grpc_calls",
         "coreason_client.server.a2a._grpc_server",
         "coreason_client.server.a2a._settings",  # a type
     ),

@@ -32,7 +32,7 @@ from ._dialects import V03, V10, Dialect, dialect_of
 from ._grpc._address import grpc_url, is_installed
 from ._jsonrpc import JsonRpcChannel
 from ._rest import RestChannel
-from ._route import Interface, Origins, Route
+from ._route import AgentRoute, Interface, Origins
 from ._v03._rest import V03_REST
 from .errors import A2ANoSupportedInterfaceError, ExtensionSupportRequiredError
 from .types import AgentCard, AgentInterface, Event
@@ -286,11 +286,13 @@ def _jsonrpc_interface(
     return Interface(*channels)
 
 
-def jsonrpc_route(url: str, version: str | None, tenant: str | None, options: Options) -> Route:
+def jsonrpc_route(
+    url: str, version: str | None, tenant: str | None, options: Options
+) -> AgentRoute:
     """Return the route to one URL over JSON-RPC; without a version, 1.0 and then 0.3 is tried."""
     settings = _settings(options)
     _refuse_card_keys(options)
-    return Route([_jsonrpc_interface(checked_url(url), version, settings, tenant)], settings)
+    return AgentRoute([_jsonrpc_interface(checked_url(url), version, settings, tenant)], settings)
 
 
 def _rest_dialect(version: str | None) -> Dialect | None:
@@ -298,14 +300,16 @@ def _rest_dialect(version: str | None) -> Dialect | None:
     return V03_REST if dialect is V03 else dialect
 
 
-def rest_route(url: str, version: str, tenant: str | None, options: Options) -> Route:
+def rest_route(url: str, version: str, tenant: str | None, options: Options) -> AgentRoute:
     """Return the route to one URL over HTTP+JSON."""
     settings = _settings(options)
     dialect = _rest_dialect(version)
     if dialect is None:
         raise ArgumentError("version", "must be 1.0 or 0.3", version)
     _refuse_card_keys(options)
-    return Route([Interface(RestChannel(checked_url(url), settings, tenant, dialect))], settings)
+    return AgentRoute(
+        [Interface(RestChannel(checked_url(url), settings, tenant, dialect))], settings
+    )
 
 
 def _check_card_keys(options: Options) -> None:
@@ -348,7 +352,7 @@ def _grpc_interface(
     return Interface(*channels, over_grpc=True)
 
 
-def grpc_route(url: str, version: str, tenant: str | None, options: Options) -> Route:
+def grpc_route(url: str, version: str, tenant: str | None, options: Options) -> AgentRoute:
     """Return the route to one address over gRPC.
 
     Raises:
@@ -359,7 +363,7 @@ def grpc_route(url: str, version: str, tenant: str | None, options: Options) -> 
     url = grpc_url(url)
     if not is_installed():
         raise MissingExtraError("gRPC for A2A", "grpc")
-    return Route([_grpc_interface(url, version, settings, tenant)], settings)
+    return AgentRoute([_grpc_interface(url, version, settings, tenant)], settings)
 
 
 def _is_grpc(entry: AgentInterface) -> bool:
@@ -376,7 +380,7 @@ def _callable_url(entry: AgentInterface, card: AgentCard) -> str | None:
         return None
 
 
-def card_route(card: AgentCard, options: Options) -> Route:
+def card_route(card: AgentCard, options: Options) -> AgentRoute:
     """Return the route over the interfaces of a card, in the order of the card.
 
     Raises:
@@ -401,7 +405,7 @@ def card_route(card: AgentCard, options: Options) -> Route:
     ]
     if not interfaces:
         raise origins.error(card.name, [entry.url for entry in supported])
-    return Route(interfaces, settings)
+    return AgentRoute(interfaces, settings)
 
 
 def _is_supported(entry: AgentInterface) -> bool:

@@ -48,8 +48,8 @@ from .._retry import RETRIED_STATUSES, retry_after
 from .._retry_budget import RetryBudget
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ._assemble import Assembly, Gap
-from ._call import Call, connection_error, stream_closed, was_never_sent
-from ._route import Route
+from ._call import ChannelCall, connection_error, stream_closed, was_never_sent
+from ._route import AgentRoute
 from ._stream_state import (
     ConnectionRecord,
     Silence,
@@ -88,7 +88,7 @@ class ResubscribeMachine:
 
     def __init__(
         self,
-        route: Route,
+        route: AgentRoute,
         name: str,
         params: dict[str, Any],
         *,
@@ -107,7 +107,7 @@ class ResubscribeMachine:
         self.assembly = Assembly(self._operation.known_task, attached=self._operation.attaches)
         self.redact: Callable[[str], str] = str  # for log lines; the transport sets it
         self._skipped = 0  # interfaces in a row that could not be reached
-        self._call: Call  # of this connection; set with the first request
+        self._call: ChannelCall  # of this connection; set with the first request
         self._clock = clock
         self._record = ConnectionRecord(clock)  # of this connection
         self._silence = Silence(settings.stream.read, clock)

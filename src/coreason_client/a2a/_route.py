@@ -24,8 +24,8 @@ from .._http._redirect import follow_redirects, without_credentials
 from .._http._types import DEFAULT_PORTS, FINAL_FAILURES, TransportFailure, origin
 from .._retry import RETRIED_STATUSES
 from ._call import (
-    Call,
     Channel,
+    ChannelCall,
     Settings,
     checked_url,
     connection_error,
@@ -44,7 +44,7 @@ from .errors import (
 )
 from .types import Task, TaskState
 
-__all__ = ["Interface", "Origins", "Route", "headers_refused", "origin_of"]
+__all__ = ["AgentRoute", "Interface", "Origins", "headers_refused", "origin_of"]
 
 
 _WRONG_DIALECT_ERRORS = (MethodNotFoundError, VersionNotSupportedError)
@@ -79,7 +79,7 @@ class _CurrentInterface:
         self.index = 0
 
 
-class Route:
+class AgentRoute:
     """The route to an agent. All calls share what it learns; `settings` may belong to one call."""
 
     def __init__(self, interfaces: Sequence[Interface], settings: Settings) -> None:
@@ -87,7 +87,7 @@ class Route:
         self.settings = settings
         self._current = _CurrentInterface()
 
-    def with_settings(self, settings: Settings) -> "Route":
+    def with_settings(self, settings: Settings) -> "AgentRoute":
         """Return the same route for a call that has settings of its own."""
         route = copy(self)
         route.settings = settings
@@ -103,7 +103,9 @@ class Route:
         """Whether a call may go over gRPC."""
         return any(interface.over_grpc for interface in self.interfaces)
 
-    def call(self, name: str, params: dict[str, Any], last_event_id: str | None = None) -> Call:
+    def call(
+        self, name: str, params: dict[str, Any], last_event_id: str | None = None
+    ) -> ChannelCall:
         """Build a call on the current channel.
 
         Raises:
@@ -117,14 +119,14 @@ class Route:
             call.request = without_credentials(call.request)
         return call
 
-    def skip(self, call: Call, skipped: int) -> bool:
+    def skip(self, call: ChannelCall, skipped: int) -> bool:
         """Select the next interface, since this call was not sent; return False if none is left."""
         index = self._index(call)
         if self._current.index == index:
             self._current.index = (index + 1) % len(self.interfaces)
         return skipped < len(self.interfaces) - 1
 
-    def record_response(self, call: Call, error: A2AError | None = None) -> bool:
+    def record_response(self, call: ChannelCall, error: A2AError | None = None) -> bool:
         """Record a response; return True if the call should be repeated in the other dialect."""
         interface = self.interfaces[self._index(call)]
         tried = interface.channels.index(call.channel)
@@ -135,7 +137,7 @@ class Route:
             interface.index, interface.dialect_is_known = tried, True
         return False
 
-    def _try_other_dialect(self, interface: Interface, tried: int, call: Call) -> bool:
+    def _try_other_dialect(self, interface: Interface, tried: int, call: ChannelCall) -> bool:
         if tried > 0:
             if not interface.dialect_is_known:
                 interface.index = 0  # unknown in both dialects, so the dialect stays open
@@ -146,7 +148,7 @@ class Route:
         interface.index = len(interface.channels) - 1
         return interface.index > 0
 
-    def _index(self, call: Call) -> int:
+    def _index(self, call: ChannelCall) -> int:
         return next(
             i for i, interface in enumerate(self.interfaces) if call.channel in interface.channels
         )
@@ -201,7 +203,7 @@ class Route:
             return task
         raise error
 
-    def _value(self, call: Call, reply: Reply) -> Any:
+    def _value(self, call: ChannelCall, reply: Reply) -> Any:
         if not 200 <= reply.head.status < 300:
             raise call.response_error(reply.head, reply.body)
         value = call.parse_response(reply.body)
@@ -210,7 +212,7 @@ class Route:
 
     def _delay(
         self,
-        call: Call,
+        call: ChannelCall,
         result: Reply | TransportFailure,
         error: A2AError,
         failures: int,
@@ -227,7 +229,7 @@ class Route:
         return self.settings.backoff.retry_delay(failures, error.retry_after, jitter)
 
 
-def _no_answer_error(call: Call, failure: TransportFailure, attempts: int) -> A2AError:
+def _no_answer_error(call: ChannelCall, failure: TransportFailure, attempts: int) -> A2AError:
     if isinstance(failure, BodyTooLarge):
         message = f"{call.request.method} {shown(call.request.url)}: {failure}"
         return A2AResponseTooLargeError(

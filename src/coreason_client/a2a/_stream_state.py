@@ -20,7 +20,7 @@ from .._http._redirect import follow_redirects
 from .._http._types import FailureKind, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES
 from ..sse import ServerSentEvent
-from ._route import Route
+from ._route import AgentRoute
 from .errors import A2AError, A2AResponseTooLargeError
 from .types import Event, Message, Task, UnknownEvent
 
@@ -231,7 +231,7 @@ class UnaryBody:
         return bytes(self._pieces)
 
 
-def fetch_task_once(route: Route, task_id: str | None) -> Flow[Task | None]:
+def fetch_task_once(route: AgentRoute, task_id: str | None) -> Flow[Task | None]:
     """Fetch a task with the timeouts of a stream; return None if that fails."""
     call = route.call("get_task", {"id": task_id})
     result = yield from follow_redirects(replace(call.request, timeouts=route.settings.stream))

@@ -18,7 +18,7 @@ from .._http._types import Request
 from .._secret import header_secrets, redact, redact_chain
 from ._options import CallInfo, CallOptions, Hooks, Options, hooks_of
 from ._resubscribe import ResubscribeMachine
-from ._route import Route
+from ._route import AgentRoute
 from .errors import A2AError, A2AJSONRPCError, A2ASSEParseError
 from .types import AgentCard, Event
 
@@ -139,7 +139,7 @@ class TransportCall:
         self,
         name: str,
         request: BaseModel,
-        route: Route,
+        route: AgentRoute,
         hooks: Hooks,
         sender: RedactingSender,
     ) -> None:
@@ -189,7 +189,7 @@ class TransportCall:
 class HttpTransportBase:
     """The settings of a transport over HTTP, and the calls made with them."""
 
-    def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
+    def __init__(self, route: AgentRoute, card: AgentCard | None, options: Options) -> None:
         self._route = route
         self._streams = can_stream(card)
         self._hooks = hooks_of(options)

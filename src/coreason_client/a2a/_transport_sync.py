@@ -24,7 +24,7 @@ from ._options import (
     rest_route,
     trusted_card,
 )
-from ._route import Route
+from ._route import AgentRoute
 from ._streams_sync import EventStream
 from ._transport_base import HttpTransportBase, RedactingSender, TransportCall
 from .types import (
@@ -198,7 +198,7 @@ class _BindingSender:
             self._http.close()
 
 
-def _new_sender(route: Route, options: Options) -> Any:
+def _new_sender(route: AgentRoute, options: Options) -> Any:
     sender = SyncSender(options.get("http_client"))
     return _BindingSender(sender) if route.needs_grpc else sender
 
@@ -209,7 +209,7 @@ def _new_sender(route: Route, options: Options) -> Any:
 class _HttpTransport(HttpTransportBase):
     """The calls of the protocol over HTTP and gRPC."""
 
-    def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
+    def __init__(self, route: AgentRoute, card: AgentCard | None, options: Options) -> None:
         super().__init__(route, card, options)
         self._sender = _new_sender(route, options)
         self._credentials = credentials(options.get("auth"), card)

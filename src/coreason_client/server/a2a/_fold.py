@@ -9,21 +9,13 @@ that knows the generation of its last event also knows whether it has missed one
 metadata because the schema of 1.0 allows no further fields, and gRPC drops them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
 from .._packet_names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
-from ._parts import merge_texts
 
-__all__ = [
-    "GENERATION",
-    "JSON",
-    "Event",
-    "TaskFold",
-    "Turn",
-    "task_as_updates",
-]
+__all__ = ["GENERATION", "JSON", "Event", "TaskFold", "TaskTurn", "merge_texts", "task_as_updates"]
 
 JSON: TypeAlias = dict[str, Any]
 Event: TypeAlias = dict[str, JSON]
@@ -44,7 +36,7 @@ _EVENT_MEDIA_TYPE: Final = "application/vnd.coreason.event+json"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TaskTurn:
     """A message of the user and the stream that answers it; `opened` is a timestamp.
 
     A turn that only cancels the task has no message.
@@ -188,7 +180,7 @@ class TaskFold:
 
     # Turns.
 
-    def begin(self, turn: Turn) -> Event:
+    def begin(self, turn: TaskTurn) -> Event:
         """Begin a turn; return its event, the task as it stands."""
         asked = self._status.get("message")
         if asked is not None:  # the agent's question becomes a message of the past
@@ -396,3 +388,20 @@ def _media_part(item: Any) -> JSON | None:
     if isinstance(item.get("alt_text"), str):
         part["metadata"] = {"altText": item["alt_text"]}
     return part
+
+
+def merge_texts(parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return parts with neighbours that are only text joined: an answer is one text."""
+    merged: list[dict[str, Any]] = []
+    texts: list[str] = []
+    for part in parts:
+        if part.keys() == {"text"}:
+            texts.append(part["text"])
+            continue
+        if texts:
+            merged.append({"text": "".join(texts)})
+            texts = []
+        merged.append(part)
+    if texts:
+        merged.append({"text": "".join(texts)})
+    return merged

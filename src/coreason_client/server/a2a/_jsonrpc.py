@@ -19,8 +19,7 @@ from coreason_client.a2a.errors import (
 from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03, RESULTS_TO_V03
 
 from ._error_formats import jsonrpc_error
-from ._names import with_json_names
-from ._versions import V03, V10
+from ._protocol import V03, V10, with_json_names
 
 __all__ = [
     "HalfCharacters",

@@ -29,12 +29,18 @@ from ..http._limits import shutting_down, too_many_streams
 from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
 from ..log.tasks import TaskChange, TaskRecord, TaskStore
 from ..observe._spans import HeaderValues, StoredHeaders, trace_headers
-from ._caller import Caller
 from ._fold import JSON, TaskFold
-from ._incoming import IncomingMessage, MediaTypes, parse_message, request_for, wrong
-from ._params import optional_object, returns_immediately
-from ._push._hook import PushHook
-from ._states import INTERRUPTED, NOT_LISTED, WORKING
+from ._incoming import (
+    IncomingMessage,
+    MediaTypes,
+    optional_object,
+    parse_message,
+    request_for,
+    returns_immediately,
+    wrong,
+)
+from ._protocol import INTERRUPTED, NOT_LISTED, WORKING, Caller
+from ._push._configs import PushHook
 from ._task_states import TaskStates
 from ._turn_log import TurnLog
 from ._turns import (

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic_core import from_json, to_json
 
 from ..log.tasks import TaskRecord
-from ._states import WORKING
+from ._protocol import WORKING
 
 __all__ = [
     "JOIN_SECONDS",
