@@ -25,9 +25,6 @@ if TYPE_CHECKING:
         CallOptions,
         Options,
     )
-    from ._push import (
-        read_push,
-    )
     from .aclient import (
         AsyncA2AClient,
         AsyncAgentCardResolver,
@@ -72,6 +69,7 @@ if TYPE_CHECKING:
     )
     from .push_receiver import (
         PushReceiver,
+        read_push,
     )
     from .streams import (
         AsyncEventStream,
@@ -230,7 +228,7 @@ _HOMES = {
     "VersionNotSupportedError": ".errors",
     "default_async_resolver": ".aclient",
     "default_resolver": ".client",
-    "read_push": "._push",
+    "read_push": ".push_receiver",
     "verify_card": "._card_signatures",
 }
 

@@ -166,7 +166,7 @@ class EventProgress:
 
     @property
     def message(self) -> Message | None:
-        """The last message that was an event of its own."""
+        """The last message that was its own event."""
         return self._assembly.message
 
     @property

@@ -88,7 +88,7 @@ class AgentRoute:
         self._current = _CurrentInterface()
 
     def with_settings(self, settings: Settings) -> "AgentRoute":
-        """Return the same route for a call that has settings of its own."""
+        """Return the same route for a call that has its own settings."""
         route = copy(self)
         route.settings = settings
         return route

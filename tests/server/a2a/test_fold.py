@@ -268,6 +268,13 @@ def artifact(*texts: str, **members: Any) -> tuple[str, JSON]:
     return "EVENT", {"type": "ARTIFACT", "data": {"artifactId": "x", "parts": parts, **members}}
 
 
+def test_an_event_of_an_agent_that_is_only_named_rewind_is_data() -> None:
+    task = begun()
+    event = {"type": "REWIND", "data": {"tape": "side B"}}
+    [update] = task.add(packet(1, "EVENT", event))
+    assert update["artifactUpdate"]["artifact"]["parts"][0]["data"] == event
+
+
 def test_a_rewind_over_a_replacement_brings_the_earlier_version_back() -> None:
     *_, update = events(
         artifact("one, ", name="first", description="the first version"),

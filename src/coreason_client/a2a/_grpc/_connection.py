@@ -74,7 +74,7 @@ class ForkSupport:
 
 
 ChannelKey = tuple[str, bool, int]
-"""What calls that share a channel have in common: target, TLS, and the largest message."""
+"""The properties that calls on one channel share: target, TLS, and the largest message."""
 
 FORK_SUPPORT = ForkSupport()
 """Shared by all senders of the process, because gRPC itself has one state per process."""
@@ -97,7 +97,7 @@ def channel_options(key: ChannelKey) -> list[tuple[str, Any]]:
         ("grpc.primary_user_agent", f"coreason-client/{__version__}"),
         # A new channel must connect at once, not when another channel's back-off is over.
         ("grpc.use_local_subchannel_pool", 1),
-        # The client has retries of its own, which know what may be repeated.
+        # The client has its own retries, which know what may be repeated.
         ("grpc.enable_retries", 0),
     ]
 

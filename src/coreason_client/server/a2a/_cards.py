@@ -58,7 +58,7 @@ class CardInterface(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgentDescription:
-    """What is known of an agent without a card of its own."""
+    """The facts about an agent that has no card."""
 
     name: str
     documentation: str | None

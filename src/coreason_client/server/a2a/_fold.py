@@ -1,7 +1,7 @@
 """The task that the packets of its turns add up to, and the events of each packet. No I/O.
 
 A task has one turn for each message of the user, and a turn is a stream of the log. So a task needs
-no storage of its own: everything about it follows from the packets. All objects here are JSON
+no storage: everything about it follows from the packets. All objects here are JSON
 objects in the shape of protocol 1.0.
 
 `metadata.generation` counts the changes of a task. Each change is exactly one event, so a client
@@ -12,6 +12,8 @@ metadata because the schema of 1.0 allows no further fields, and gRPC drops them
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
+
+from coreason_manifest.definitions.rewind import rewound_to
 
 from .._packet_names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
 
@@ -49,7 +51,7 @@ class TaskTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What one packet added to an artifact: its parts, and its members other than the parts."""
+    """The addition of one packet to an artifact: parts, and members other than the parts."""
 
     turn: str
     seq: int
@@ -233,12 +235,12 @@ class TaskFold:
         return self._event("artifactUpdate", {}, artifact=artifact, **given)
 
     def _add_event(self, seq: int, event: JSON) -> list[Event]:
+        if (to_seq := rewound_to(event)) is not None:
+            return self._rewind(to_seq)
         kind, data = event.get("type"), event.get("data")
         if not isinstance(data, dict):
             return [self._add_data(seq, event)]
         match kind:
-            case "REWIND":
-                return self._rewind(data["to_seq"])
             case "THOUGHT_TRACE":
                 return [self._working(seq, data.get("content"), event)]
             case "PROGRESS_INDICATOR":

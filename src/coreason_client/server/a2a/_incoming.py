@@ -115,14 +115,7 @@ def parse_message(
     """
     if not isinstance(value, dict):
         raise wrong("message", "must be an object")
-    try:
-        message = Message.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        # pydantic also names the member of a union, such as list[Part].
-        path = [str(part) for part in first["loc"] if "[" not in str(part)]
-        field = ".".join(["message", *path])
-        raise wrong(field, f"is invalid: {first['msg']}") from None
+    message = _typed(value)
     value = _known(value)
     _check_ids(value)
     if message.role != Role.USER:
@@ -138,6 +131,17 @@ def parse_message(
         message.task_id or None,
         named is not None,
     )
+
+
+def _typed(value: JSON) -> Message:
+    try:
+        return Message.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        # pydantic also names the member of a union, such as list[Part].
+        path = [str(part) for part in first["loc"] if "[" not in str(part)]
+        field = ".".join(["message", *path])
+        raise wrong(field, f"is invalid: {first['msg']}") from None
 
 
 def _known(message: JSON) -> JSON:
@@ -257,7 +261,7 @@ _LARGEST_PAGE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a client wants to have listed."""
+    """The tasks that a client wants to have listed."""
 
     size: int
     context_id: str | None

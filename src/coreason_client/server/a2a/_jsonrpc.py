@@ -59,7 +59,7 @@ def rpc_id(body: Any) -> RpcId:
 
 
 class HalfCharacters(dict[str, Any]):
-    """A JSON object with half of a surrogate pair in a text, which is no character.
+    """A JSON object with half of a surrogate pair in a text, which is not a character.
 
     It is valid JSON, so its id can be read, but it cannot be stored.
     """

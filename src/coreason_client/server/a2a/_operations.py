@@ -60,7 +60,7 @@ _BLOCKING_WAIT: Final = 15.0  # seconds between two looks at a task that a clien
 
 
 class _TaskReader(NamedTuple):
-    """Who waits for the end of a turn."""
+    """A caller that waits for the end of a turn."""
 
     principal: str
     stream_id: UUID

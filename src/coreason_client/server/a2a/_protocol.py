@@ -56,7 +56,7 @@ def requested_version(given: str | None, supported: Sequence[str] = VERSIONS) ->
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: the principal whose tasks these are, the headers and version of the request."""
+    """The principal whose tasks these are, and the headers and version of the request."""
 
     principal: str
     user_id: str

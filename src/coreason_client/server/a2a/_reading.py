@@ -101,11 +101,11 @@ class TaskReading:
         self._follower: Follower | None = None
         self._restored = EventPosition(0, 0)  # of the snapshot
         self.restarts = 0
-        """How often it has begun again, because the store has lost what was read."""
+        """The number of times it has begun again, because the store has lost what was read."""
 
     @property
     def position(self) -> EventPosition:
-        """What has been read so far."""
+        """The position after what has been read so far."""
         follower = self._follower
         if follower is None:
             return self._restored

@@ -98,7 +98,7 @@ class A2ARoutes:
             return self._public_url.rstrip("/")
         scope = request.scope
         host, port = scope.get("server") or ("", None)
-        # A unix socket has a path, which is no host, and no port.
+        # A unix socket has a path, which has no host and no port.
         address = "localhost" if port is None else host_port(host, port)
         return f"{scope['scheme']}://{address}{scope.get('root_path', '')}".rstrip("/")
 

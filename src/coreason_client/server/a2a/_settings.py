@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class A2A:
-    """How an agent is served over A2A.
+    """The settings of an agent that is served over A2A.
 
     Attributes:
         card: describes the agent; by default it is made from its name and documentation. Required

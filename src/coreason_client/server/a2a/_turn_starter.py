@@ -1,6 +1,6 @@
 """Begins the turns of tasks: a message begins a task, continues one, or joins a turn.
 
-The beginning of a turn is a task of its own, so a client that disconnects does not interrupt it.
+The beginning of a turn is its own asyncio task, so a client that disconnects does not interrupt it.
 The stream of a turn is opened together with what is stored of its task; then the log is told that
 the agent starts, and then it starts. If the process dies before the second step, whoever claims the
 stream starts the agent. The second step is fenced, so the agent starts once.

@@ -44,7 +44,7 @@ _RELEASE_SECONDS: Final = 2.0
 
 
 class Tasks(Protocol):
-    """What deliverers need of the operations on tasks."""
+    """The operations on tasks that deliverers need."""
 
     async def settled(self, record: TaskRecord) -> TaskRecord:
         """Return a record whose state is that of its last turn."""
@@ -65,7 +65,7 @@ async def _no_limit(_: str) -> AsyncIterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTools:
-    """What all deliverers of a process share.
+    """The tools that all deliverers of a process share.
 
     `slot` returns the context in which a request for a principal is sent; it limits their number.
     `stopping` is set when the process ends.

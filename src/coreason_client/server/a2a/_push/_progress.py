@@ -38,7 +38,7 @@ _BACKOFF: Final = Backoff(first=1.0, longest=MAX_DELAY, max_server_delay=_MAX_SE
 
 @dataclass(frozen=True, slots=True)
 class DeliveryProgress:
-    """What a webhook has received, and how often in a row it has failed.
+    """The last event that a webhook has received, and the number of failures in a row.
 
     Without a position, the delivery begins with the task as it stands. Events of the packet after
     the position may have been received too: those up to `generation`. A delivery is `idle` while

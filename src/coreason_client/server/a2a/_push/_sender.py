@@ -148,7 +148,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         raise failure
 
     async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
-        raise WebhookError("a socket of this machine is no webhook")
+        raise WebhookError("a socket of this machine is not a webhook")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

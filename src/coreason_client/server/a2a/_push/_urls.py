@@ -29,7 +29,7 @@ IPAddress: TypeAlias = IPv4Address | IPv6Address
 
 
 class Reach(Enum):
-    """Who can be reached at an address."""
+    """The machines that an address leads to."""
 
     PUBLIC = auto()
     PRIVATE = auto()
@@ -145,7 +145,7 @@ class WebhookURL:
 
 @dataclass(frozen=True, slots=True)
 class URLRules:
-    """What a server allows."""
+    """The URLs and addresses that a server allows."""
 
     allow_http: bool = False
     allow_private: bool = False

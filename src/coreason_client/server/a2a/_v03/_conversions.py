@@ -26,6 +26,8 @@ from coreason_client.a2a._v03._shapes import (
     without_none,
 )
 
+from .._protocol import with_json_names
+
 __all__ = [
     "PARAMS_FROM_V03",
     "PARAMS_FROM_V03_GRPC",
@@ -156,8 +158,6 @@ PARAMS_FROM_V03: Mapping[str, Conversion] = {
 
 
 _STATES = {"TASK_STATE_CANCELED": "TASK_STATE_CANCELLED"}
-_UNDERSCORE = re.compile(r"_([a-z0-9])")
-_FREE_FORM = ("metadata", "data")
 
 # HTTP+JSON: results
 
@@ -222,25 +222,8 @@ RESULTS_TO_V03_REST: Mapping[str, Conversion] = {
 # HTTP+JSON: parameters
 
 
-def _camel_case(value: Any) -> Any:
-    """Return an object with the JSON names of its fields: ProtoJSON also allows the proto names.
-
-    What is free-form stays as it is.
-    """
-    if isinstance(value, list):
-        return [_camel_case(member) for member in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        _UNDERSCORE.sub(lambda found: found[1].upper(), name): (
-            member if name in _FREE_FORM else _camel_case(member)
-        )
-        for name, member in value.items()
-    }
-
-
 def _send_from_rest(given_params: JSON) -> JSON:
-    params = _camel_case(given_params)
+    params = with_json_names(given_params)
     given = params.get("configuration")
     old = given if isinstance(given, dict) else {}
     configuration = without(old, "blocking", "pushNotification")
@@ -258,7 +241,7 @@ def _send_from_rest(given_params: JSON) -> JSON:
 
 
 def _push_from_rest(given_params: JSON) -> JSON:
-    params = _camel_case(given_params)
+    params = with_json_names(given_params)
     config = params.get("config", params)
     inner = config.get("pushNotificationConfig") if isinstance(config, dict) else None
     flat: JSON = push_config_from_v03(inner) if isinstance(inner, dict) else {}
