@@ -25,9 +25,6 @@ PAIRS = {
     "_drive_async.py": "_drive_sync.py",
     "_http/_merging_async.py": "_http/_merging_sync.py",
     "_http/_response_async.py": "_http/_response_sync.py",
-    "a2a/_grpc/_binding_sender_async.py": "a2a/_grpc/_binding_sender_sync.py",
-    "a2a/_auth_senders_async.py": "a2a/_auth_senders_sync.py",
-    "a2a/_run_calls_async.py": "a2a/_run_calls_sync.py",
     "a2a/_streams_async.py": "a2a/_streams_sync.py",
     "a2a/_transport_async.py": "a2a/_transport_sync.py",
     "a2a/aclient.py": "a2a/client.py",
@@ -63,7 +60,6 @@ NAMES = {
     "__anext__": "__next__",
     "ApiKey": "SyncApiKey",
     "AsyncAuthSender": "SyncAuthSender",
-    "AsyncBindingSender": "SyncBindingSender",
     "AsyncCardSender": "SyncCardSender",
     "AsyncOpener": "SyncOpener",
     "AsyncResponse": "SyncResponse",
@@ -84,9 +80,9 @@ NAMES = {
     "lock_async": "lock",
     "perform_async": "perform",
     "open_async": "open",
+    "run_calls_async": "run_calls",
     "open_response_async": "open_response",
     "run_async": "run",
-    "run_calls_async": "run_calls",
     "set_async": "set",
 }
 

@@ -75,7 +75,12 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.cap": {"core"},
     "coreason_client.cap.client": {"core", "coreason_client.cap", "coreason_client._http"},
     "coreason_client.cap.aclient": {"core", "coreason_client.cap", "coreason_client._http"},
-    "coreason_client.a2a": {"core", "coreason_client.a2a._grpc"},  # and see LAZY_PACKAGES
+    "coreason_client.a2a": {  # and see LAZY_PACKAGES
+        "core",
+        "coreason_client.a2a._grpc",
+        "coreason_client.a2a._v03",
+    },
+    "coreason_client.a2a._v03": {"core", "coreason_client.a2a"},
     "coreason_client.a2a._grpc": {"core", "coreason_client.a2a"},
     "coreason_client.a2a._transport_async": {
         "core",
@@ -193,6 +198,7 @@ PACKAGES: dict[str, set[str]] = {
         "server core",
         "coreason_client.a2a",
         "coreason_client.a2a._grpc",
+        "coreason_client.a2a._v03",
         "coreason_client.server.engine",
         "coreason_client.server.http",
         "coreason_client.server.log",
@@ -357,7 +363,6 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "redis": ("coreason_client.llm.router._connections", "coreason_client.server.log.valkey"),
     "grpc": (
         "coreason_client.a2a._grpc",
-        "coreason_client.server.a2a._grpc_calls",
         "coreason_client.server.a2a._grpc_server",
         "coreason_client.server.a2a._settings",  # a type
     ),

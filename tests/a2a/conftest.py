@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coreason_client.a2a._card_cache import SHARED_CACHE
+from coreason_client.a2a._card import SHARED_CACHE
 
 
 @pytest.fixture(autouse=True)

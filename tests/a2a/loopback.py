@@ -14,8 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from coreason_client.a2a._agent_v03 import event_to_v03, send_from_v03, task_to_v03
-from coreason_client.a2a._dialects import V03, V10, push_from_v03, push_to_v03
+from coreason_client.a2a._dialects import V03, V10
+from coreason_client.a2a._v03._shapes import push_from_v03, push_to_v03
+from coreason_client.server.a2a._v03._conversions import event_to_v03, send_from_v03, task_to_v03
 
 CONTEXT = "context-1"
 HANG = object()

@@ -9,13 +9,12 @@ import pytest
 
 from coreason_client._http._types import Request, TransportFailure
 from coreason_client._retry import Backoff
-from coreason_client.a2a._agent_v03 import event_to_v03, task_to_v03
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import dialect_of
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
 from coreason_client.a2a._rest import RestChannel
 from coreason_client.a2a._resubscribe import ResubscribeMachine
-from coreason_client.a2a._route import Interface, Route
+from coreason_client.a2a._route import AgentRoute, Interface
 from coreason_client.a2a.errors import A2AError
 from coreason_client.a2a.streams import AsyncEventStream, EventStream
 from coreason_client.a2a.types import (
@@ -24,6 +23,7 @@ from coreason_client.a2a.types import (
     TaskArtifactUpdateEvent,
     TaskStatusUpdateEvent,
 )
+from coreason_client.server.a2a._v03._conversions import event_to_v03, task_to_v03
 from tests.cap.scripted import AsyncPaper, Connection, Network, SyncPaper, failure
 
 URL = "https://agent.example/a2a"
@@ -180,17 +180,17 @@ class PaperAgent:
 
 def route_to(
     *versions: str, settings: Settings | None = None, rest: bool = False
-) -> tuple[Route, Settings]:
+) -> tuple[AgentRoute, Settings]:
     settings = settings or Settings(backoff=Backoff())
     ids = iter(range(1, 10_000))
     if rest:
-        return Route([Interface(RestChannel(URL, settings))], settings), settings
+        return AgentRoute([Interface(RestChannel(URL, settings))], settings), settings
     channels = [
         JsonRpcChannel(URL, dialect, settings, ids)
         for version in versions or ("1.0",)
         if (dialect := dialect_of(version)) is not None
     ]
-    return Route([Interface(*channels)], settings), settings
+    return AgentRoute([Interface(*channels)], settings), settings
 
 
 PARAMS: dict[str, Any] = {
@@ -199,7 +199,7 @@ PARAMS: dict[str, Any] = {
 
 
 def machine_for(
-    route: Route | None = None,
+    route: AgentRoute | None = None,
     name: str = "send_message_stream",
     params: dict[str, Any] | None = None,
     **options: Any,

@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
-from coreason_client.a2a._agent_rest_v03 import PARAMS_FROM_V03_REST, RESULTS_TO_V03_REST
-from coreason_client.a2a._agent_v03 import send_from_v03
-from coreason_client.a2a._rest_v03 import V03_REST
+from coreason_client.a2a._v03._rest import V03_REST
+from coreason_client.server.a2a._v03._conversions import (
+    PARAMS_FROM_V03_REST,
+    RESULTS_TO_V03_REST,
+    send_from_v03,
+)
 
 MESSAGE = {
     "messageId": "m",

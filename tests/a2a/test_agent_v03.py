@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from coreason_client.a2a._agent_v03 import PARAMS_FROM_V03, RESULTS_TO_V03, event_to_v03
 from coreason_client.a2a._dialects import OPERATIONS, V03
+from coreason_client.server.a2a._v03._conversions import (
+    PARAMS_FROM_V03,
+    RESULTS_TO_V03,
+    event_to_v03,
+)
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi."}]}
 PUSH = {

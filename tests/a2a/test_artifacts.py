@@ -16,8 +16,7 @@ from coreason_client.a2a import (
     TaskState,
     TaskStatus,
 )
-from coreason_client.a2a._artifacts import Gap, KnownArtifacts
-from coreason_client.a2a._partial import PartialArtifact
+from coreason_client.a2a._artifacts import Gap, KnownArtifacts, PartialArtifact
 from coreason_client.a2a.types import Event
 
 UPDATE = TaskArtifactUpdateEvent

@@ -5,7 +5,7 @@ import pytest
 from coreason_client._http._types import Request
 from coreason_client.a2a import A2AError, A2ASSEParseError, TaskNotFoundError
 from coreason_client.a2a._auth import CardCredential, credentials
-from coreason_client.a2a._auth_redaction import RedactingSender
+from coreason_client.a2a._transport_base import RedactingSender
 
 
 def sent(url: str = "https://a.example", *, away: bool = False, **headers: str) -> Request:

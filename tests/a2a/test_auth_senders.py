@@ -9,8 +9,8 @@ import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
 from coreason_client.a2a._auth import Auth, CardCredential, ChallengedRequest, credentials
-from coreason_client.a2a._auth_senders_async import AsyncAuthSender, AsyncCardSender
-from coreason_client.a2a._auth_senders_sync import SyncAuthSender, SyncCardSender
+from coreason_client.a2a._transport_async import AsyncAuthSender, AsyncCardSender
+from coreason_client.a2a._transport_sync import SyncAuthSender, SyncCardSender
 
 REQUEST = Request("POST", "https://a.example/x", {"X-Api-Key": "key-of-header"})
 WAYS = ["sync", "async"]

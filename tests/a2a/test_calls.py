@@ -31,8 +31,8 @@ from coreason_client.a2a import (
     TaskNotFoundError,
     TaskState,
     _options,
-    _polling,
 )
+from coreason_client.a2a import _client_base as _polling
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
 
 WAYS = pytest.mark.parametrize("way", ["sync", "async"])

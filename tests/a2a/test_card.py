@@ -34,8 +34,7 @@ from coreason_client.a2a import (
     default_async_resolver,
     default_resolver,
 )
-from coreason_client.a2a._card import WELL_KNOWN, CardRules, read_card
-from coreason_client.a2a._card_cache import CardCache
+from coreason_client.a2a._card import WELL_KNOWN, CardCache, CardRules, read_card
 from tests.a2a.loopback import Agent, Answer, as_json, serve
 
 NEW, OLD = WELL_KNOWN

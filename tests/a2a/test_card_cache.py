@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coreason_client.a2a import AgentCard, AgentCardResolver, AsyncAgentCardResolver
-from coreason_client.a2a._card_cache import CachedCard, CardCache, cached_card
+from coreason_client.a2a._card import CachedCard, CardCache, cached_card
 from tests.a2a.loopback import Agent, Answer, Seen, as_json, serve
 
 CARD = AgentCard(name="x")

@@ -5,7 +5,7 @@ from typing import Any
 from a2a.types import a2a_pb2
 from google.api import field_behavior_pb2  # type: ignore[import-untyped]
 
-from coreason_client.a2a._card_form import CARD, Field, Fields, signed_forms
+from coreason_client.a2a._card_signatures import CARD, Field, Fields, signed_forms
 
 
 def fields_of(descriptor: Any) -> Fields:

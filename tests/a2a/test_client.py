@@ -55,9 +55,9 @@ from coreason_client.a2a import (
     Transport,
     UnsupportedOperationError,
     _options,
-    _polling,
 )
-from coreason_client.a2a._agent_v03 import task_to_v03
+from coreason_client.a2a import _client_base as _polling
+from coreason_client.server.a2a._v03._conversions import task_to_v03
 from tests.a2a.loopback import CUT, HANG, Agent, Answer, Seen, as_json, serve, stream_of
 from tests.dripping import BODY, ERROR_BODY, HEAD_WITHOUT_END, dripping
 

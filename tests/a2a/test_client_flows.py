@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from coreason_client._drive import Wait
 from coreason_client._retry import Backoff
-from coreason_client.a2a import A2AClient, AsyncA2AClient, _polling
-from coreason_client.a2a._client_flows import (
+from coreason_client.a2a import A2AClient, AsyncA2AClient
+from coreason_client.a2a import _client_base as _polling
+from coreason_client.a2a._client_base import (
     CallFlow,
     ClientCall,
     Pages,
@@ -20,8 +21,8 @@ from coreason_client.a2a._client_flows import (
     all_push_configs,
     finished_task,
 )
-from coreason_client.a2a._run_calls_async import run_calls_async
-from coreason_client.a2a._run_calls_sync import run_calls
+from coreason_client.a2a._streams_async import run_calls_async
+from coreason_client.a2a._streams_sync import run_calls
 from coreason_client.a2a.errors import (
     A2AConnectionError,
     A2AError,

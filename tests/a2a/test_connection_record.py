@@ -4,7 +4,7 @@ import pytest
 
 from coreason_client._http._types import FailureKind, TransportFailure
 from coreason_client.a2a import Message, Task, TaskStatusUpdateEvent
-from coreason_client.a2a._connection_record import ConnectionRecord
+from coreason_client.a2a._stream_state import ConnectionRecord
 from coreason_client.a2a.types import Event, UnknownEvent
 
 TASK, STATUS = Task(id="t"), TaskStatusUpdateEvent(task_id="t")

@@ -7,20 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coreason_client.a2a._agent_v03 import event_to_v03, send_from_v03, task_to_v03
 from coreason_client.a2a._dialects import (
     ERRORS_BY_CODE,
     ERRORS_BY_REASON,
     OPERATIONS,
     V03,
     V10,
-    card_from_v03,
     dialect_of,
+)
+from coreason_client.a2a._v03._shapes import (
+    card_from_v03,
     event_from_v03,
     push_from_v03,
     push_to_v03,
     send_to_v03,
 )
+from coreason_client.server.a2a._v03._conversions import event_to_v03, send_from_v03, task_to_v03
 
 words = st.text(max_size=6)
 structs = st.dictionaries(words, words, max_size=2)

@@ -11,7 +11,7 @@ from coreason_client.a2a import (
     TaskStatusUpdateEvent,
 )
 from coreason_client.a2a._artifacts import Gap
-from coreason_client.a2a._generations import Generations
+from coreason_client.a2a._assemble import Generations
 
 
 def metadata(number: Any) -> dict[str, Any] | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from coreason_client.a2a import _hooks
-from coreason_client.a2a._hooks import CallInfo, Hooks
+from coreason_client.a2a import _options as _hooks
+from coreason_client.a2a._options import CallInfo, Hooks
 
 
 def call() -> CallInfo:

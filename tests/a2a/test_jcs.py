@@ -9,7 +9,7 @@ from a2a.utils._jcs import CanonicalizationError, canonicalize
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.a2a._jcs import MAX_DEPTH, canonical_json
+from coreason_client.a2a._card_signatures import MAX_DEPTH, canonical_json
 
 # RFC 8785, appendix B: the bits of a double, and its text.
 NUMBERS = {

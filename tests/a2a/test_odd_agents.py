@@ -13,9 +13,9 @@ from coreason_client.a2a import (
     Task,
     TaskArtifactUpdateEvent,
     _options,
-    _polling,
 )
-from coreason_client.a2a._dialects import push_from_v03
+from coreason_client.a2a import _client_base as _polling
+from coreason_client.a2a._v03._shapes import push_from_v03
 from tests.a2a.loopback import CUT, Answer, Seen, as_json, serve, stream_of
 
 

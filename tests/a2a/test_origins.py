@@ -22,7 +22,7 @@ from coreason_client.a2a import (
     AsyncAgentCardResolver,
     CallInfo,
 )
-from coreason_client.a2a._origins import Origins, origin_of
+from coreason_client.a2a._route import Origins, origin_of
 from tests.a2a.loopback import Agent, Answer, serve
 
 SECRET = "tell-no-one"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.a2a import Artifact, Part
-from coreason_client.a2a._partial import PartialArtifact, ReplayMatch, compact
+from coreason_client.a2a._artifacts import PartialArtifact, ReplayMatch, compact
 
 DATA, FILE = Part(data={"a": 1}), Part(url="https://files.example/x")
 

@@ -16,15 +16,14 @@ from coreason_client.a2a import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from coreason_client.a2a import _polling as polling
+from coreason_client.a2a import _client_base as polling
 from coreason_client.a2a._card import read_card
-from coreason_client.a2a._polling import (
-    can_stream,
+from coreason_client.a2a._client_base import (
     has_stopped,
     poll_delays,
-    stream_operation,
     waits_for_user,
 )
+from coreason_client.a2a._transport_base import can_stream, stream_operation
 
 MESSAGE = {"message": {"messageId": "m"}}
 

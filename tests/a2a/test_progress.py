@@ -5,7 +5,7 @@ from typing import Any
 
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.a2a._assemble import Assembly
-from coreason_client.a2a._progress import EventProgress
+from coreason_client.a2a._client_base import EventProgress
 from coreason_client.a2a.types import (
     Artifact,
     Message,

@@ -19,7 +19,7 @@ from coreason_client.a2a import (
     TaskStatusUpdateEvent,
     read_push,
 )
-from coreason_client.a2a._push import PushRules
+from coreason_client.a2a.push_receiver import PushRules
 
 TOKEN = "token-of-the-task"
 BEARER = "Bearer credentials-of-the-agent"
@@ -227,7 +227,7 @@ def test_every_value_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatc
         compared.append(other)
         return one == other
 
-    monkeypatch.setattr("coreason_client.a2a._push.compare_digest", compare)
+    monkeypatch.setattr("coreason_client.a2a.push_receiver.compare_digest", compare)
     read_push(GOOD, BODY, token=[TOKEN, "second", "third"])
     assert compared == [TOKEN.encode(), b"second", b"third"]
 

@@ -14,7 +14,7 @@ from coreason_client.a2a import errors
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS
 from coreason_client.a2a._rest import RestCall, RestChannel
-from coreason_client.a2a._rest_v03 import V03_REST, _part_from_rest, _part_to_rest
+from coreason_client.a2a._v03._rest import V03_REST, _part_from_rest, part_to_rest
 from coreason_client.a2a.errors import A2AError, A2AHTTPError, UnsupportedOperationError
 from coreason_client.a2a.transport import RestTransport
 from coreason_client.a2a.types import Task, TaskState
@@ -279,7 +279,7 @@ parts = st.one_of(
 @given(parts, structs)
 def test_parts_come_back_as_they_were_sent(part: Any, metadata: Any) -> None:
     part = {**part, "metadata": metadata} if metadata else part
-    assert _part_from_rest(json.loads(json.dumps(_part_to_rest(part)))) == part
+    assert _part_from_rest(json.loads(json.dumps(part_to_rest(part)))) == part
 
 
 json_values = st.recursive(

@@ -22,12 +22,12 @@ from coreason_client.a2a import (
     UnknownEvent,
     UnsupportedOperationError,
 )
-from coreason_client.a2a._agent_v03 import task_to_v03
 from coreason_client.a2a._assemble import Assembly
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import V10
 from coreason_client.a2a._jsonrpc import JsonRpcChannel
-from coreason_client.a2a._route import Interface, Route
+from coreason_client.a2a._route import AgentRoute, Interface
+from coreason_client.server.a2a._v03._conversions import task_to_v03
 from tests.a2a.paper import (
     SHELLS,
     TASK,
@@ -311,7 +311,7 @@ def test_a_loss_lets_every_interface_be_tried_again(run: Run, kind: FailureKind)
         tells(*START, end=failure()),
         gives(was_never_sent),
         tells(task("COMPLETED", "1", "2")),
-        route=Route(places, settings),
+        route=AgentRoute(places, settings),
     )
     assert (outcome.error, outcome.text) == (None, "12")
     assert outcome.network.delays == [0.5]  # only after the loss

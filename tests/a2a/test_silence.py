@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coreason_client.a2a._silence import Silence, is_keep_alive
+from coreason_client.a2a._stream_state import Silence, is_keep_alive
 from coreason_client.sse import ServerSentEvent
 
 

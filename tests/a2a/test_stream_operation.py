@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.a2a._stream_operation import StreamOperation
+from coreason_client.a2a._stream_state import StreamOperation
 
 MESSAGE = {"message": {"messageId": "m", "taskId": "t"}}
 

@@ -15,7 +15,7 @@ from coreason_client._http._types import (
     ResponseHead,
     TransportFailure,
 )
-from coreason_client.a2a._unary import UnaryBody, fetch_task_once
+from coreason_client.a2a._stream_state import UnaryBody, fetch_task_once
 from coreason_client.a2a.errors import A2AResponseTooLargeError
 from coreason_client.a2a.types import Task
 from tests.a2a.paper import number_of, route_to

@@ -15,11 +15,12 @@ from coreason_client.a2a import (
     Event,
     TaskNotFoundError,
 )
-from coreason_client.a2a._agent_v03 import event_to_v03
 from coreason_client.a2a._assemble import Assembly
-from coreason_client.a2a._dialects import V03, V10, event_from_v03
+from coreason_client.a2a._dialects import V03, V10
+from coreason_client.a2a._v03._shapes import event_from_v03
 from coreason_client.a2a._wire import FROM_PYTHON, event_of
 from coreason_client.inspector._a2a_packets import A2APackets, Conversation, error_of
+from coreason_client.server.a2a._v03._conversions import event_to_v03
 from coreason_manifest.definitions.presentation import StreamPacket
 
 IDS = {"taskId": "t", "contextId": "c"}

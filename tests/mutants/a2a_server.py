@@ -14,7 +14,7 @@ def _server(module: str, name: str, old: str, new: str, test: str) -> Mutant:
 
 MUTANTS = (
     _server(
-        "_service",
+        "_operations",
         "a call on a shared log is answered before the replicas have the end",
         "sent.ended is not None and not self._runtime.log.shared",
         "sent.ended is not None",
@@ -28,21 +28,21 @@ MUTANTS = (
         f"{_TESTS}/test_turn_log.py",
     ),
     _server(
-        "_grpc_calls",
+        "_grpc_server",
         "gRPC accepts every version",
         "check_version(call.version, headers.get(VERSION_HEADER))",
         "pass",
         f"{_SUITE}/test_conformance_versions.py::test_other_versions_are_refused",
     ),
     _server(
-        "_grpc_calls",
+        "_grpc_server",
         "gRPC does not read the extensions of a client",
         "self._operations.used_extensions(extensions_in(metadata))",
         "self._operations.used_extensions([])",
         f"{_SUITE}/test_conformance_capabilities.py",
     ),
     _server(
-        "_grpc_calls",
+        "_grpc_server",
         "the status of gRPC has no details",
         "((DETAILS_KEY, status.details),) if status.details else ()",
         "()",
@@ -63,7 +63,7 @@ MUTANTS = (
         f"{_TESTS}/test_task_stream.py",
     ),
     _server(
-        "_service",
+        "_operations",
         "a task that waits for an authorization is not cancelled",
         "if record.state in INTERRUPTED:",
         'if record.state == "TASK_STATE_INPUT_REQUIRED":',
@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "waiting for a task does not end when it needs an authorization",
-        "coreason_client/a2a/_polling.py",
+        "coreason_client/a2a/_client_base.py",
         "isinstance(event, Task | TaskStatusUpdateEvent) and event.status.is_interrupted",
         "False",
         ("tests/a2a/test_polling.py",),

@@ -5,8 +5,8 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 
-def _a2a(module: str, name: str, old: str, new: str) -> Mutant:
-    return _of("a2a", module, name, old, new)
+def _a2a(topic: str, name: str, old: str, new: str) -> Mutant:
+    return Mutant(name, "coreason_client/a2a", old, new, (f"tests/a2a/test_{topic}.py",))
 
 
 def _cap(module: str, name: str, old: str, new: str, tested_by: str = "") -> Mutant:
@@ -24,31 +24,31 @@ def _of(package: str, module: str, name: str, old: str, new: str, tested_by: str
 
 MUTANTS = (
     _a2a(
-        "_auth_redaction",
+        "auth_redaction",
         "only the secrets of the last request are redacted",
         "self._sent.update(self._credentials.values, header_secrets(request.headers))",
         "self._sent = {*self._credentials.values, *header_secrets(request.headers)}",
     ),
     _a2a(
-        "_auth_redaction",
+        "auth_redaction",
         "the secrets of another origin are taken for ours",
         "if not request.without_client_defaults:",
         "if True:",
     ),
     _a2a(
-        "_auth_redaction",
+        "auth_redaction",
         "a credential that was not sent is not redacted",
         "(*self._credentials.values, *self._sent)",
         "self._sent",
     ),
     _a2a(
-        "_hooks",
+        "hooks",
         "a stream that is closed early has an error",
         "        except GeneratorExit:\n            raise  # the stream was closed early\n",
         "",
     ),
     _a2a(
-        "_hooks",
+        "hooks",
         "a call is prepared before its hook has run",
         "        if self.on_request is not None:\n            self.on_request(call)\n"
         "        prepare(call)\n",
@@ -56,127 +56,127 @@ MUTANTS = (
         "            self.on_request(call)\n",
     ),
     _a2a(
-        "_hooks",
+        "hooks",
         "the exception of on_response replaces that of the call",
         '            logger.exception("on_response failed for %s", call.operation)',
         "            raise",
     ),
     _a2a(
-        "_jsonrpc",
+        "jsonrpc",
         "true is the id 1",
         "return number == self._number and type(number) is int",
         "return number == self._number",
     ),
     _a2a(
-        "_jsonrpc",
+        "jsonrpc",
         "an error for another request is raised",
         "if not matches and not (number is None and error is not None):",
         "if not matches and error is None:",
     ),
     _a2a(
-        "_jsonrpc",
+        "jsonrpc",
         "an event with an error and a result is an event",
         ' and envelope.get("error") is None:',
         ":",
     ),
     _a2a(
-        "_partial",
+        "partial",
         "a part that is more than text becomes a string",
         "if part.text is not None and part.model_fields_set == _TEXT_ONLY else part",
         "if part.text is not None else part",
     ),
     _a2a(
-        "_partial",
+        "partial",
         "a part that differs is taken for the one that was delivered",
         "self.contradicts = self._delivered[self._index] != part",
         "self.contradicts = False",
     ),
     _a2a(
-        "_partial",
+        "partial",
         "an empty name replaces a name",
         "if (value := getattr(artifact, name)) and value != getattr(known, name)",
         "if (value := getattr(artifact, name)) != getattr(known, name)",
     ),
     _a2a(
-        "_polling",
+        "polling",
         "a card that says nothing about streaming denies it",
         "card.capabilities.streaming is not False",
         "card.capabilities.streaming is True",
     ),
     _a2a(
-        "_polling",
+        "polling",
         "returnImmediately replaces the choice of the caller",
         '{"returnImmediately": True, **(params.get("configuration") or {})}',
         '{**(params.get("configuration") or {}), "returnImmediately": True}',
     ),
     _a2a(
-        "_polling",
+        "polling",
         "the delays between polls do not grow",
         "        polled += 1\n        yield backoff.delay(polled, random.random)",
         "        yield backoff.delay(1, random.random)",
     ),
     _a2a(
-        "_progress",
+        "progress",
         "a stream without a machine has one connection too many",
         "return 0 if self._machine is None else self._machine.reconnects",
         "return 1 if self._machine is None else self._machine.reconnects",
     ),
     _a2a(
-        "_progress",
+        "progress",
         "the artifacts that are complete cannot be seen",
         "frozenset(self._assembly.complete_artifacts)",
         "frozenset()",
     ),
     _a2a(
-        "_rest",
+        "rest",
         "a slash in an id is a part of the path",
         'quote(str(rest.pop(name[1], "")), safe="")',
         'quote(str(rest.pop(name[1], "")))',
     ),
     _a2a(
-        "_rest",
+        "rest",
         "GET is tried although the task is gone",
         "if not rejected or isinstance(error, A2AJSONRPCError) or",
         "if not rejected or",
     ),
     _a2a(
-        "_rest",
+        "rest",
         "an empty list is an error",
         'if kind in ("tasks", "pushes"):',
         'if kind in ("tasks",):',
     ),
     _a2a(
-        "_silence",
+        "silence",
         "silence that lasts exactly as long as the limit is short",
         "now - self._since < self._limit",
         "now - self._since <= self._limit",
     ),
     _a2a(
-        "_silence",
+        "silence",
         "part of an event counts as silence",
         "if not keep_alives and not _is_comment(chunk):",
         "if not keep_alives and not chunk:",
     ),
     _a2a(
-        "_silence",
+        "silence",
         "after the limit every keep-alive is too late",
         "        self._since = now\n        return True",
         "        return True",
     ),
     _a2a(
-        "_unary",
+        "unary",
         "the length of encoded bytes is that of the body",
         'plain = "content-encoding" not in head.headers and size.isascii()',
         "plain = size.isascii()",
     ),
     _a2a(
-        "_unary",
+        "unary",
         "another task is taken for the one that was fetched",
         "return task if task.id == task_id else None",
         "return task",
     ),
     _a2a(
-        "_unary",
+        "unary",
         "a task is fetched with the timeouts of a unary call",
         "replace(call.request, timeouts=route.settings.stream)",
         "call.request",

@@ -17,18 +17,13 @@ if TYPE_CHECKING:
     from ._card_signatures import (
         verify_card,
     )
-    from ._hooks import (
-        CallInfo,
-    )
     from ._oauth import (
         ClientCredentials,
     )
     from ._options import (
+        CallInfo,
         CallOptions,
         Options,
-    )
-    from ._push import (
-        read_push,
     )
     from .aclient import (
         AsyncA2AClient,
@@ -74,6 +69,7 @@ if TYPE_CHECKING:
     )
     from .push_receiver import (
         PushReceiver,
+        read_push,
     )
     from .streams import (
         AsyncEventStream,
@@ -172,7 +168,7 @@ _HOMES = {
     "AsyncTransport": ".transport",
     "Auth": "._auth",
     "AuthenticationInfo": ".types",
-    "CallInfo": "._hooks",
+    "CallInfo": "._options",
     "CallOptions": "._options",
     "CancelTaskRequest": ".types",
     "CardKeys": "._card",
@@ -232,7 +228,7 @@ _HOMES = {
     "VersionNotSupportedError": ".errors",
     "default_async_resolver": ".aclient",
     "default_resolver": ".client",
-    "read_push": "._push",
+    "read_push": ".push_receiver",
     "verify_card": "._card_signatures",
 }
 

@@ -40,8 +40,8 @@ from .errors import (
 from .types import Event
 
 __all__ = [
-    "Call",
     "Channel",
+    "ChannelCall",
     "Settings",
     "checked_url",
     "connection_error",
@@ -125,7 +125,7 @@ def _message_extensions(params: Mapping[str, Any]) -> list[str]:
     return (message.get("extensions") or []) if isinstance(message, dict) else []
 
 
-class Call(Protocol):
+class ChannelCall(Protocol):
     """One request to an agent, and the parsing of its response."""
 
     request: Request
@@ -160,7 +160,7 @@ class Channel(Protocol):
         params: dict[str, Any],
         last_event_id: str | None = None,
         settings: Settings | None = None,
-    ) -> Call:
+    ) -> ChannelCall:
         """Build a call; `params` have the shape of 1.0, `settings` replace those of the channel."""
 
 

@@ -138,7 +138,7 @@ class JsonRpcCall:
         return False
 
     def _is_own(self, number: object) -> bool:
-        """Return True if this number is the id of the request; 7.0 and True are no ids."""
+        """Return True if this number is the id of the request; 7.0 and True are not ids."""
         return number == self._number and type(number) is int
 
     def _value(self, envelope: dict[str, Any]) -> Any:

@@ -40,6 +40,11 @@ _MAX_RETRIES = 2
 _MAX_MARGIN = 30.0  # seconds before the end in which a token is replaced
 _MAX_MARGIN_SHARE = 0.1  # of the lifetime, for short ones
 _MAX_EXPLANATION = 300
+_TOKEN_HEADERS = {
+    "Accept": "application/json",
+    "Content-Type": "application/x-www-form-urlencoded",
+    "User-Agent": f"coreason-client/{__version__}",
+}
 
 
 class ClientCredentials:
@@ -81,11 +86,7 @@ class ClientCredentials:
         form = {"grant_type": "client_credentials", **(parameters or {})}
         if scope:
             form["scope"] = scope if isinstance(scope, str) else " ".join(scope)
-        headers = {
-            "Accept": "application/json",
-            "Content-Type": "application/x-www-form-urlencoded",
-            "User-Agent": f"coreason-client/{__version__}",
-        }
+        headers = dict(_TOKEN_HEADERS)
         if send_in_body:
             form |= {"client_id": client_id, "client_secret": client_secret}
         else:

@@ -1,8 +1,25 @@
-"""The options of clients and transports, and how they become settings and a route. Pure."""
+"""The options of clients and transports, and how they become hooks, settings and a route. Pure.
 
-from collections.abc import Mapping, Sequence
+Hooks (interceptors) run around a call of the protocol:
+
+* `on_request` runs before the first request of a call and may change `call.headers` and
+  `call.metadata`. If it raises, the call is not made and the caller gets the exception.
+* `on_event` runs for each event of a stream before the caller gets it. If it raises, the exception
+  is logged, so no event is lost.
+* `on_response` runs once when the call is over: with its result, with its error, or when the
+  stream was read to its end or closed. If it raises, the exception is logged, so no result is lost.
+* Retries, resubscriptions and fetches are part of a call; the hooks do not run for them.
+* The hooks are plain functions, also for the async client.
+"""
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
@@ -13,17 +30,19 @@ from ._card import CardKeys, fetched_from, read_card
 from ._card_signatures import trusted_keys, verify_card
 from ._dialects import V03, V10, Dialect, dialect_of
 from ._grpc._address import grpc_url, is_installed
-from ._hooks import EventHook, Hook, Hooks
 from ._jsonrpc import JsonRpcChannel
-from ._origins import Origins
 from ._rest import RestChannel
-from ._rest_v03 import V03_REST
-from ._route import Interface, Route
+from ._route import AgentRoute, Interface, Origins
+from ._v03._rest import V03_REST
 from .errors import A2ANoSupportedInterfaceError, ExtensionSupportRequiredError
-from .types import AgentCard, AgentInterface
+from .types import AgentCard, AgentInterface, Event
 
 __all__ = [
+    "CallInfo",
     "CallOptions",
+    "EventHook",
+    "Hook",
+    "Hooks",
     "Options",
     "ResolverOptions",
     "card_route",
@@ -34,6 +53,103 @@ __all__ = [
     "rest_route",
     "trusted_card",
 ]
+
+
+logger = logging.getLogger("coreason_client.a2a")
+
+
+@dataclass
+class CallInfo:
+    """One call of the protocol; all its hooks get the same object.
+
+    Attributes:
+        operation: the name of the client's method, such as "send_message".
+        params: the parameters in the form of 1.0; changing them has no effect.
+        headers: headers to send with every request of this call; `on_request` may add to them.
+        metadata: the metadata of the request, which `on_request` may change; sent with messages
+            and when cancelling, because the other requests of the protocol have no metadata.
+        state: empty; hooks may store data here between request and response.
+        duration: the seconds that the call took; None before it is over.
+        error: the exception of the call, None if it succeeded or a stream was closed early.
+        result: the result of a unary call, None for streams.
+    """
+
+    operation: str
+    params: Mapping[str, Any] = field(repr=False)
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    metadata: dict[str, Any] = field(default_factory=dict, repr=False)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
+    duration: float | None = None
+    error: BaseException | None = None
+    result: Any = field(default=None, repr=False)
+
+
+Hook: TypeAlias = Callable[[CallInfo], None]
+EventHook: TypeAlias = Callable[[CallInfo, Event], None]
+Prepare: TypeAlias = Callable[[CallInfo], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The hooks of a client.
+
+    Raises:
+        TypeError: one of them cannot be called, or is async.
+    """
+
+    on_request: Hook | None = None
+    on_response: Hook | None = None
+    on_event: EventHook | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("on_request", "on_response", "on_event"):
+            hook = getattr(self, name)
+            if hook is None:
+                continue
+            if not callable(hook) or inspect.iscoroutinefunction(hook):
+                kind = "an async function" if callable(hook) else type(hook).__name__
+                raise TypeError(f"{name} must be a function that is not async, got {kind}")
+
+    def __bool__(self) -> bool:
+        return (self.on_request, self.on_response, self.on_event) != (None, None, None)
+
+    @contextmanager
+    def around(self, call: CallInfo, prepare: Prepare) -> Iterator[None]:
+        """Run the hooks before and after the body of the `with` statement.
+
+        `prepare` gets the call after `on_request`.
+        """
+        if self.on_request is not None:
+            self.on_request(call)
+        prepare(call)
+        start = time.monotonic()
+        try:
+            yield
+        except GeneratorExit:
+            raise  # the stream was closed early
+        except BaseException as error:
+            call.error = error
+            raise
+        finally:
+            call.duration = time.monotonic() - start
+            self._after(call)
+
+    def event(self, call: CallInfo, event: Event) -> None:
+        """Run the hook for an event of a stream."""
+        if self.on_event is None:
+            return
+        try:
+            self.on_event(call, event)
+        except Exception:
+            logger.exception("on_event failed for %s", call.operation)
+
+    def _after(self, call: CallInfo) -> None:
+        if self.on_response is None:
+            return
+        try:
+            self.on_response(call)
+        except Exception:
+            logger.exception("on_response failed for %s", call.operation)
 
 
 class Options(TypedDict, total=False):
@@ -170,11 +286,13 @@ def _jsonrpc_interface(
     return Interface(*channels)
 
 
-def jsonrpc_route(url: str, version: str | None, tenant: str | None, options: Options) -> Route:
+def jsonrpc_route(
+    url: str, version: str | None, tenant: str | None, options: Options
+) -> AgentRoute:
     """Return the route to one URL over JSON-RPC; without a version, 1.0 and then 0.3 is tried."""
     settings = _settings(options)
     _refuse_card_keys(options)
-    return Route([_jsonrpc_interface(checked_url(url), version, settings, tenant)], settings)
+    return AgentRoute([_jsonrpc_interface(checked_url(url), version, settings, tenant)], settings)
 
 
 def _rest_dialect(version: str | None) -> Dialect | None:
@@ -182,14 +300,16 @@ def _rest_dialect(version: str | None) -> Dialect | None:
     return V03_REST if dialect is V03 else dialect
 
 
-def rest_route(url: str, version: str, tenant: str | None, options: Options) -> Route:
+def rest_route(url: str, version: str, tenant: str | None, options: Options) -> AgentRoute:
     """Return the route to one URL over HTTP+JSON."""
     settings = _settings(options)
     dialect = _rest_dialect(version)
     if dialect is None:
         raise ArgumentError("version", "must be 1.0 or 0.3", version)
     _refuse_card_keys(options)
-    return Route([Interface(RestChannel(checked_url(url), settings, tenant, dialect))], settings)
+    return AgentRoute(
+        [Interface(RestChannel(checked_url(url), settings, tenant, dialect))], settings
+    )
 
 
 def _check_card_keys(options: Options) -> None:
@@ -219,7 +339,7 @@ def _grpc_interface(
     url: str, version: str | None, settings: Settings, tenant: str | None
 ) -> Interface:
     from ._grpc._channel import GrpcChannel  # needs the extra `grpc`
-    from ._grpc._v03 import V03_GRPC
+    from ._v03._rest import V03_GRPC
 
     dialects = (V10, V03) if not version else (dialect_of(version),)
     channels = [
@@ -232,7 +352,7 @@ def _grpc_interface(
     return Interface(*channels, over_grpc=True)
 
 
-def grpc_route(url: str, version: str, tenant: str | None, options: Options) -> Route:
+def grpc_route(url: str, version: str, tenant: str | None, options: Options) -> AgentRoute:
     """Return the route to one address over gRPC.
 
     Raises:
@@ -243,7 +363,7 @@ def grpc_route(url: str, version: str, tenant: str | None, options: Options) -> 
     url = grpc_url(url)
     if not is_installed():
         raise MissingExtraError("gRPC for A2A", "grpc")
-    return Route([_grpc_interface(url, version, settings, tenant)], settings)
+    return AgentRoute([_grpc_interface(url, version, settings, tenant)], settings)
 
 
 def _is_grpc(entry: AgentInterface) -> bool:
@@ -260,7 +380,7 @@ def _callable_url(entry: AgentInterface, card: AgentCard) -> str | None:
         return None
 
 
-def card_route(card: AgentCard, options: Options) -> Route:
+def card_route(card: AgentCard, options: Options) -> AgentRoute:
     """Return the route over the interfaces of a card, in the order of the card.
 
     Raises:
@@ -285,7 +405,7 @@ def card_route(card: AgentCard, options: Options) -> Route:
     ]
     if not interfaces:
         raise origins.error(card.name, [entry.url for entry in supported])
-    return Route(interfaces, settings)
+    return AgentRoute(interfaces, settings)
 
 
 def _is_supported(entry: AgentInterface) -> bool:

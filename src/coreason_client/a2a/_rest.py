@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from .._http._types import Request, ResponseHead
 from ._call import Settings, http_error, json_error, json_rpc_error, status_error
 from ._dialects import V10, Dialect, Operation
-from ._rest_v03 import V03_REST, protocol_error
+from ._v03._rest import V03_REST, protocol_error
 from ._wire import BARE, FROM_PYTHON, event_of, parse_json
 from .errors import (
     A2AEmptyResultError,

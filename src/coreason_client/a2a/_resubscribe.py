@@ -15,7 +15,7 @@ rules that do not depend on the protocol are in `_connections`. The rules, by th
   the task is fetched instead, after a loss and for `resubscribe`.
 * Budget (24). `max_retries` losses in a row. Only progress refills it (`_assemble`). The retries
   are restored, while the delays continue to grow, by a fetched task, and by a connection that shows
-  the task still running and stays open (`_connection_record`). Messages and unknown events do
+  the task still running and stays open (`ConnectionRecord`). Messages and unknown events do
   neither.
 * Cursor (25). A connection with a cursor that brings only repetitions is followed by one without:
   the agent then sends the whole task, which is progress even if connections end after one event.
@@ -48,12 +48,16 @@ from .._retry import RETRIED_STATUSES, retry_after
 from .._retry_budget import RetryBudget
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ._assemble import Assembly, Gap
-from ._call import Call, connection_error, stream_closed, was_never_sent
-from ._connection_record import ConnectionRecord
-from ._route import Route
-from ._silence import Silence, is_keep_alive
-from ._stream_operation import StreamOperation
-from ._unary import UnaryBody, fetch_task_once
+from ._call import ChannelCall, connection_error, stream_closed, was_never_sent
+from ._route import AgentRoute
+from ._stream_state import (
+    ConnectionRecord,
+    Silence,
+    StreamOperation,
+    UnaryBody,
+    fetch_task_once,
+    is_keep_alive,
+)
 from .errors import (
     A2AError,
     A2AHTTPError,
@@ -84,7 +88,7 @@ class ResubscribeMachine:
 
     def __init__(
         self,
-        route: Route,
+        route: AgentRoute,
         name: str,
         params: dict[str, Any],
         *,
@@ -103,7 +107,7 @@ class ResubscribeMachine:
         self.assembly = Assembly(self._operation.known_task, attached=self._operation.attaches)
         self.redact: Callable[[str], str] = str  # for log lines; the transport sets it
         self._skipped = 0  # interfaces in a row that could not be reached
-        self._call: Call  # of this connection; set with the first request
+        self._call: ChannelCall  # of this connection; set with the first request
         self._clock = clock
         self._record = ConnectionRecord(clock)  # of this connection
         self._silence = Silence(settings.stream.read, clock)

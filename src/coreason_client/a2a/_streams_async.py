@@ -1,17 +1,27 @@
-"""The async stream that the async client returns: the events of an answer."""
+"""The async stream of events that the async client returns, and its calls that are flows."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import Any, Self
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, Self, TypeAlias, TypeVar
 
 from .._closing_async import AsyncClosing, close_items_async
-from .._drive import Reading
+from .._drive import Reading, Wait
 from .._drive_async import AsyncOpener, drive_async
+from .._http._types import TransportFailure
 from ._assemble import Assembly
-from ._progress import EventProgress
+from ._client_base import (
+    CallFlow,
+    ClientCall,
+    EventProgress,
+    ReadTask,
+    interrupted_wait,
+    waits_for_user,
+)
+from ._options import CallOptions
 from ._resubscribe import ResubscribeMachine
-from .types import Event
+from .errors import A2AError
+from .types import Event, Task
 
-__all__ = ["AsyncEventStream"]
+__all__ = ["AsyncEventStream", "run_calls_async"]
 
 
 class AsyncEventStream(EventProgress, AsyncClosing):
@@ -83,3 +93,49 @@ async def _assembled(events: Any, assembly: Assembly, reading: Reading) -> Async
     finally:
         if hasattr(events, "aclose"):
             await events.aclose()
+
+
+# Flows of `_client_base`
+
+_Result = TypeVar("_Result")
+_Step: TypeAlias = ClientCall | ReadTask | Wait
+_AsyncSleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+
+async def run_calls_async(
+    flow: CallFlow[_Result], target: Any, sleep: _AsyncSleep, options: CallOptions
+) -> _Result:
+    """Run a flow whose calls are methods of `target`, and return its value."""
+    proceed: Callable[[Any], _Step] = flow.send
+    value: Any = None
+    while True:
+        try:
+            step = proceed(value)
+        except StopIteration as done:
+            result: _Result = done.value
+            return result
+        try:
+            proceed, value = flow.send, await _take_step(step, target, sleep, options)
+        except A2AError as error:
+            proceed, value = flow.throw, error
+        except TransportFailure as failure:
+            proceed, value = flow.throw, interrupted_wait(failure)
+
+
+async def _take_step(step: _Step, target: Any, sleep: _AsyncSleep, options: CallOptions) -> Any:
+    """Carry out a step and return its result."""
+    if isinstance(step, Wait):
+        return await sleep(step.seconds)
+    if isinstance(step, ReadTask):
+        return await _read_task(target.resubscribe(step.task_id, **options))
+    return await getattr(target, step.method)(step.argument, **options)
+
+
+async def _read_task(events: Any) -> Task | None:
+    """Read a stream of events until its task is over or waits for the user; return the task."""
+    async with events as stream:
+        async for event in stream:
+            if waits_for_user(event):
+                break
+        task: Task | None = stream.task
+        return task

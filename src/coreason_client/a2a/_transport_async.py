@@ -4,15 +4,15 @@ The transports of the bindings make generic calls, using a table of methods (`_d
 are in `_route` and `_resubscribe`. A client accepts any object that implements `AsyncTransport`.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from pydantic import BaseModel
 
-from .._drive_async import run_async
+from .._drive_async import AsyncOpener, run_async
 from .._http._async import AsyncSender
-from ._auth import credentials
-from ._auth_senders_async import AsyncAuthSender
+from .._http._types import Request
+from ._auth import CardCredential, Credentials, credentials
 from ._options import (
     CallOptions,
     Options,
@@ -22,9 +22,9 @@ from ._options import (
     rest_route,
     trusted_card,
 )
-from ._route import Route
+from ._route import AgentRoute
 from ._streams_async import AsyncEventStream
-from ._transport_base import HttpTransportBase, TransportCall
+from ._transport_base import HttpTransportBase, RedactingSender, TransportCall
 from .types import (
     AgentCard,
     CancelTaskRequest,
@@ -44,6 +44,8 @@ from .types import (
 )
 
 __all__ = [
+    "AsyncAuthSender",
+    "AsyncCardSender",
     "AsyncCardTransport",
     "AsyncGrpcTransport",
     "AsyncJsonRpcTransport",
@@ -100,19 +102,114 @@ class AsyncTransport(Protocol):
         """Return the authenticated extended agent card."""
 
 
-def _new_sender(route: Route, options: Options) -> Any:
-    sender = AsyncSender(options.get("http_client"))
-    if not route.needs_grpc:
-        return sender
-    from ._grpc._binding_sender_async import AsyncBindingSender  # needs the extra `grpc`
+# Senders; the rules of credentials are in `_auth`
 
-    return AsyncBindingSender(sender)
+
+class AsyncCardSender(RedactingSender):
+    """A sender of the requests for one card."""
+
+    _credentials: CardCredential
+
+    def __init__(self, sender: AsyncOpener, credentials: CardCredential) -> None:
+        super().__init__(credentials)
+        self._sender = sender
+        self.sleep = sender.sleep
+
+    async def open(self, request: Request) -> Any:
+        """Send the request, with the credential if the server has challenged it."""
+        credentials = self._credentials.for_request(request)
+        await _fetch_tokens(credentials, request, self._sender)
+        prepared = await credentials.apply_async(request)
+        return await self._sender.open(self._remember(prepared))
+
+
+class AsyncAuthSender(RedactingSender):
+    """A sender that adds credentials to the requests of one call."""
+
+    _credentials: Credentials
+
+    def __init__(self, sender: AsyncOpener, credentials: Credentials) -> None:
+        super().__init__(credentials)
+        self._sender = sender
+        self.sleep = sender.sleep
+
+    async def open(self, request: Request) -> Any:
+        """Send the request, and once more with new credentials on a 401."""
+        await _fetch_tokens(self._credentials, request, self._sender)
+        prepared = await self._credentials.apply_async(request)
+        used = self._credentials.values
+        response = await self._sender.open(self._remember(prepared))
+        if not self._credentials.refresh_after(request, response.head.status):
+            return response
+        await response.aclose()
+        await _fetch_tokens(self._credentials, request, self._sender, rejected=used)
+        refreshed = await self._credentials.apply_async(request, refresh=True)
+        return await self._sender.open(self._remember(refreshed))
+
+
+async def _fetch_tokens(
+    credentials: Credentials,
+    request: Request,
+    sender: AsyncOpener,
+    rejected: Collection[str] = (),
+) -> None:
+    """Request the tokens that a request needs, unless there are usable ones."""
+    for cache in credentials.token_caches(request):
+        if cache.is_usable(rejected):
+            continue
+        attempts = cache.attempts
+        async with cache.lock_async():
+            if not cache.is_usable(rejected):
+                cache.raise_failure_since(attempts)
+                await run_async(cache.fetch(), sender)
+
+
+class _AsyncClosingOpener(AsyncOpener, Protocol):
+    async def aclose(self) -> None: ...
+
+
+class _AsyncBindingSender:
+    """Sends requests of a gRPC channel over gRPC, and all others with the sender over HTTP."""
+
+    def __init__(self, http: _AsyncClosingOpener) -> None:
+        from ._grpc._channel import GrpcRequest  # needs the extra `grpc`
+        from ._grpc._sender_async import AsyncGrpcSender
+
+        self._http = http
+        self._grpc = AsyncGrpcSender()
+        self._grpc_request = GrpcRequest
+        self.sleep = http.sleep
+
+    async def open(self, request: Request) -> Any:
+        """Send the request and return the response as soon as it begins.
+
+        Raises:
+            TransportFailure: no response was received.
+        """
+        if isinstance(request, self._grpc_request):
+            return await self._grpc.open(request)
+        return await self._http.open(request)
+
+    async def aclose(self) -> None:
+        """Close the connections; may be called repeatedly."""
+        try:
+            await self._grpc.aclose()
+        finally:
+            await self._http.aclose()
+
+
+def _new_sender(route: AgentRoute, options: Options) -> Any:
+    sender = AsyncSender(options.get("http_client"))
+    return _AsyncBindingSender(sender) if route.needs_grpc else sender
+
+
+# Transports
 
 
 class _AsyncHttpTransport(HttpTransportBase):
     """The calls of the protocol over HTTP and gRPC."""
 
-    def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
+    def __init__(self, route: AgentRoute, card: AgentCard | None, options: Options) -> None:
         super().__init__(route, card, options)
         self._sender = _new_sender(route, options)
         self._credentials = credentials(options.get("auth"), card)

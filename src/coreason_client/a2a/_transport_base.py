@@ -1,22 +1,118 @@
-"""The base of the sync and the async transports over HTTP: a call with settings and hooks."""
+"""The base of the sync and the async transports: a call with its settings, hooks and secrets.
+
+This is the one place where A2A errors lose their secrets. An agent may quote a request in its
+response, so the text of an error may contain what was sent. Each call (unary, stream or card) has
+its own sender and runs inside `redacting`; all its errors leave through there, before the hooks and
+the caller see them.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from .._drive import Flow
-from ._auth_redaction import RedactingSender
-from ._hooks import CallInfo, Hooks
-from ._options import CallOptions, Options, hooks_of
-from ._polling import can_stream, stream_operation
+from .._http._types import Request
+from .._secret import header_secrets, redact, redact_chain
+from ._options import CallInfo, CallOptions, Hooks, Options, hooks_of
 from ._resubscribe import ResubscribeMachine
-from ._route import Route
+from ._route import AgentRoute
+from .errors import A2AError, A2AJSONRPCError, A2ASSEParseError
 from .types import AgentCard, Event
 
-__all__ = ["HttpTransportBase", "TransportCall"]
+__all__ = [
+    "HttpTransportBase",
+    "RedactingSender",
+    "TransportCall",
+    "can_stream",
+    "stream_operation",
+]
+
+
+class _SecretValues(Protocol):
+    @property
+    def values(self) -> tuple[str, ...]: ...
+
+
+class RedactingSender:
+    """The sender of one call, which remembers the secrets that the call has sent.
+
+    A call may send several: a token that was refreshed, the headers of a hook.
+    """
+
+    _credentials: _SecretValues
+
+    def __init__(self, credentials: _SecretValues) -> None:
+        self._credentials = credentials
+        self._sent: set[str] = set()
+
+    def _remember(self, request: Request) -> Request:
+        """Remember the secrets of a request, which is returned unchanged."""
+        if not request.without_client_defaults:
+            self._sent.update(self._credentials.values, header_secrets(request.headers))
+        return request
+
+    def redact(self, text: str) -> str:
+        """Return a text without the secrets of this call."""
+        return redact(text, (*self._credentials.values, *self._sent))
+
+    @contextmanager
+    def redacting(self) -> Iterator[None]:
+        """Redact the errors that leave the body of the `with` statement, and their causes."""
+        try:
+            yield
+        except A2AError as error:
+            redact_chain(error, self.redact)
+            self._redact_fields(error)
+            raise
+
+    def _redact_fields(self, error: BaseException | None) -> None:
+        """Redact what an error and its causes have of a response: `message`, `data` and `body`."""
+        while error is not None:
+            if isinstance(error, A2AError) and error.body is not None:
+                error.body = self._redacted(error.body)
+            if isinstance(error, A2AJSONRPCError):
+                error.message = self.redact(error.message)
+            if isinstance(error, A2AJSONRPCError | A2ASSEParseError):
+                error.data = self._redacted(error.data)
+            error = error.__cause__
+
+    def _redacted(self, value: Any) -> Any:
+        """Return a JSON value or bytes without the secrets of this call."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, bytes):
+            text = value.decode("utf-8", "surrogateescape")
+            return self.redact(text).encode("utf-8", "surrogateescape")
+        if isinstance(value, dict):
+            return {self._redacted(key): self._redacted(member) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self._redacted(member) for member in value]
+        return value
+
+
+def can_stream(card: AgentCard | None) -> bool:
+    """Return False if the card says that the agent does not stream."""
+    return card is None or card.capabilities.streaming is not False
+
+
+def stream_operation(
+    name: str, params: dict[str, Any], *, streams: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the operation and parameters that begin a stream.
+
+    If the agent does not stream, the message is sent with `returnImmediately`, and the task is
+    then polled: so the timeout of a unary call does not limit the task.
+    """
+    if streams:
+        return name, params
+    if name == "resubscribe":
+        return "get_task", params
+    configuration = {"returnImmediately": True, **(params.get("configuration") or {})}
+    return "send_message", {**params, "configuration": configuration}
+
 
 _WITH_METADATA = frozenset({"send_message", "send_message_stream", "cancel_task"})
 _EMPTY_MEANS_ABSENT = frozenset({"extensions", "referenceTaskIds", "acceptedOutputModes"})
@@ -43,7 +139,7 @@ class TransportCall:
         self,
         name: str,
         request: BaseModel,
-        route: Route,
+        route: AgentRoute,
         hooks: Hooks,
         sender: RedactingSender,
     ) -> None:
@@ -93,7 +189,7 @@ class TransportCall:
 class HttpTransportBase:
     """The settings of a transport over HTTP, and the calls made with them."""
 
-    def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
+    def __init__(self, route: AgentRoute, card: AgentCard | None, options: Options) -> None:
         self._route = route
         self._streams = can_stream(card)
         self._hooks = hooks_of(options)

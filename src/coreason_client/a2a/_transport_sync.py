@@ -6,15 +6,15 @@ The transports of the bindings make generic calls, using a table of methods (`_d
 are in `_route` and `_resubscribe`. A client accepts any object that implements `Transport`.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from pydantic import BaseModel
 
-from .._drive_sync import run
+from .._drive_sync import SyncOpener, run
 from .._http._sync import SyncSender
-from ._auth import credentials
-from ._auth_senders_sync import SyncAuthSender
+from .._http._types import Request
+from ._auth import CardCredential, Credentials, credentials
 from ._options import (
     CallOptions,
     Options,
@@ -24,9 +24,9 @@ from ._options import (
     rest_route,
     trusted_card,
 )
-from ._route import Route
+from ._route import AgentRoute
 from ._streams_sync import EventStream
-from ._transport_base import HttpTransportBase, TransportCall
+from ._transport_base import HttpTransportBase, RedactingSender, TransportCall
 from .types import (
     AgentCard,
     CancelTaskRequest,
@@ -50,6 +50,8 @@ __all__ = [
     "GrpcTransport",
     "JsonRpcTransport",
     "RestTransport",
+    "SyncAuthSender",
+    "SyncCardSender",
     "Transport",
 ]
 
@@ -100,19 +102,114 @@ class Transport(Protocol):
         """Return the authenticated extended agent card."""
 
 
-def _new_sender(route: Route, options: Options) -> Any:
-    sender = SyncSender(options.get("http_client"))
-    if not route.needs_grpc:
-        return sender
-    from ._grpc._binding_sender_sync import SyncBindingSender  # needs the extra `grpc`
+# Senders; the rules of credentials are in `_auth`
 
-    return SyncBindingSender(sender)
+
+class SyncCardSender(RedactingSender):
+    """A sender of the requests for one card."""
+
+    _credentials: CardCredential
+
+    def __init__(self, sender: SyncOpener, credentials: CardCredential) -> None:
+        super().__init__(credentials)
+        self._sender = sender
+        self.sleep = sender.sleep
+
+    def open(self, request: Request) -> Any:
+        """Send the request, with the credential if the server has challenged it."""
+        credentials = self._credentials.for_request(request)
+        _fetch_tokens(credentials, request, self._sender)
+        prepared = credentials.apply(request)
+        return self._sender.open(self._remember(prepared))
+
+
+class SyncAuthSender(RedactingSender):
+    """A sender that adds credentials to the requests of one call."""
+
+    _credentials: Credentials
+
+    def __init__(self, sender: SyncOpener, credentials: Credentials) -> None:
+        super().__init__(credentials)
+        self._sender = sender
+        self.sleep = sender.sleep
+
+    def open(self, request: Request) -> Any:
+        """Send the request, and once more with new credentials on a 401."""
+        _fetch_tokens(self._credentials, request, self._sender)
+        prepared = self._credentials.apply(request)
+        used = self._credentials.values
+        response = self._sender.open(self._remember(prepared))
+        if not self._credentials.refresh_after(request, response.head.status):
+            return response
+        response.close()
+        _fetch_tokens(self._credentials, request, self._sender, rejected=used)
+        refreshed = self._credentials.apply(request, refresh=True)
+        return self._sender.open(self._remember(refreshed))
+
+
+def _fetch_tokens(
+    credentials: Credentials,
+    request: Request,
+    sender: SyncOpener,
+    rejected: Collection[str] = (),
+) -> None:
+    """Request the tokens that a request needs, unless there are usable ones."""
+    for cache in credentials.token_caches(request):
+        if cache.is_usable(rejected):
+            continue
+        attempts = cache.attempts
+        with cache.lock():
+            if not cache.is_usable(rejected):
+                cache.raise_failure_since(attempts)
+                run(cache.fetch(), sender)
+
+
+class _ClosingOpener(SyncOpener, Protocol):
+    def close(self) -> None: ...
+
+
+class _BindingSender:
+    """Sends requests of a gRPC channel over gRPC, and all others with the sender over HTTP."""
+
+    def __init__(self, http: _ClosingOpener) -> None:
+        from ._grpc._channel import GrpcRequest  # needs the extra `grpc`
+        from ._grpc._sender_sync import GrpcSender
+
+        self._http = http
+        self._grpc = GrpcSender()
+        self._grpc_request = GrpcRequest
+        self.sleep = http.sleep
+
+    def open(self, request: Request) -> Any:
+        """Send the request and return the response as soon as it begins.
+
+        Raises:
+            TransportFailure: no response was received.
+        """
+        if isinstance(request, self._grpc_request):
+            return self._grpc.open(request)
+        return self._http.open(request)
+
+    def close(self) -> None:
+        """Close the connections; may be called repeatedly."""
+        try:
+            self._grpc.close()
+        finally:
+            self._http.close()
+
+
+def _new_sender(route: AgentRoute, options: Options) -> Any:
+    sender = SyncSender(options.get("http_client"))
+    return _BindingSender(sender) if route.needs_grpc else sender
+
+
+# Transports
 
 
 class _HttpTransport(HttpTransportBase):
     """The calls of the protocol over HTTP and gRPC."""
 
-    def __init__(self, route: Route, card: AgentCard | None, options: Options) -> None:
+    def __init__(self, route: AgentRoute, card: AgentCard | None, options: Options) -> None:
         super().__init__(route, card, options)
         self._sender = _new_sender(route, options)
         self._credentials = credentials(options.get("auth"), card)

@@ -16,7 +16,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic_core import from_json
 from typing_extensions import TypedDict  # a dependency of pydantic, which requires it before 3.12
 
-from ._dialects import WRAPPER_KEYS, convert_checked, event_from_v03
+from ._dialects import convert_checked
+from ._v03._shapes import WRAPPER_KEYS, event_from_v03
 from .types import (
     AgentCard,
     Event,

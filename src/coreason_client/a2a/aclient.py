@@ -9,15 +9,22 @@ from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
 from ._auth import Auth, CardCredential
-from ._auth_senders_async import AsyncCardSender
-from ._card import CardRules
-from ._card_cache import SHARED_CACHE
-from ._client_flows import Pages, all_push_configs, finished_task
-from ._conversation import Conversations, ReplyTo
+from ._card import SHARED_CACHE, CardRules
+from ._client_base import (
+    Conversations,
+    Pages,
+    ReplyTo,
+    all_push_configs,
+    finished_task,
+)
 from ._options import CallOptions, Options, resolver_options
-from ._run_calls_async import run_calls_async
-from ._streams_async import AsyncEventStream
-from ._transport_async import AsyncCardTransport, AsyncJsonRpcTransport, AsyncTransport
+from ._streams_async import AsyncEventStream, run_calls_async
+from ._transport_async import (
+    AsyncCardSender,
+    AsyncCardTransport,
+    AsyncJsonRpcTransport,
+    AsyncTransport,
+)
 from .types import (
     AgentCard,
     CancelTaskRequest,
@@ -522,3 +529,6 @@ class AsyncA2AClient(AsyncClosing):
         close = getattr(self.transport, "aclose", None)
         if close is not None:
             await close()
+
+
+# Flows of `_client_base`

@@ -11,15 +11,22 @@ from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
 from ._auth import Auth, CardCredential
-from ._auth_senders_sync import SyncCardSender
-from ._card import CardRules
-from ._card_cache import SHARED_CACHE
-from ._client_flows import Pages, all_push_configs, finished_task
-from ._conversation import Conversations, ReplyTo
+from ._card import SHARED_CACHE, CardRules
+from ._client_base import (
+    Conversations,
+    Pages,
+    ReplyTo,
+    all_push_configs,
+    finished_task,
+)
 from ._options import CallOptions, Options, resolver_options
-from ._run_calls_sync import run_calls
-from ._streams_sync import EventStream
-from ._transport_sync import CardTransport, JsonRpcTransport, Transport
+from ._streams_sync import EventStream, run_calls
+from ._transport_sync import (
+    CardTransport,
+    JsonRpcTransport,
+    SyncCardSender,
+    Transport,
+)
 from .types import (
     AgentCard,
     CancelTaskRequest,
@@ -521,3 +528,6 @@ class A2AClient(Closing):
         close = getattr(self.transport, "close", None)
         if close is not None:
             close()
+
+
+# Flows of `_client_base`

@@ -1,7 +1,7 @@
 """The objects of the A2A protocol, the same for both dialects.
 
 Attributes are the snake_case of the protocol's names; on the wire they are camelCase, in the shape
-of version 1.0 (`_dialects` converts from and to 0.3). Validation is lenient: unknown fields and
+of version 1.0 (`_v03` converts from and to 0.3). Validation is lenient: unknown fields and
 unknown enum values are kept, and members that ProtoJSON omits because they have a default value
 (`""`, `[]`, `false`, the enum value 0) may be absent or null.
 """

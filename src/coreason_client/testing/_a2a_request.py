@@ -8,7 +8,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote
 
 from ..a2a._dialects import V03, V10, Dialect
-from ..a2a._rest_v03 import V03_REST
+from ..a2a._v03._rest import V03_REST
 from ._hidden import HiddenHeaders
 from ._loopback import HTTPRequest
 

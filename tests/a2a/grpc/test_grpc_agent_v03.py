@@ -8,11 +8,15 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as official
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.a2a._grpc._agent_v03 import PARAMS_FROM_V03_GRPC, RESULTS_TO_V03_GRPC
-from coreason_client.a2a._grpc._convert import parse_message, to_json_object, to_message
-from coreason_client.a2a._grpc._messages import message_type
-from coreason_client.a2a._grpc._methods import methods_of
-from coreason_client.a2a._grpc._v03 import V03_GRPC
+from coreason_client.a2a._grpc._messages import (
+    message_type,
+    methods_of,
+    parse_message,
+    to_json_object,
+    to_message,
+)
+from coreason_client.a2a._v03._rest import V03_GRPC
+from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03_GRPC, RESULTS_TO_V03_GRPC
 
 from .values import objects_of
 

@@ -9,10 +9,15 @@ from coreason_client._http._types import timeouts_from
 from coreason_client.a2a import errors
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS, V10
-from coreason_client.a2a._grpc._channel import GrpcCall, GrpcChannel
-from coreason_client.a2a._grpc._exchange import answer_in, error_event, message_event
+from coreason_client.a2a._grpc._channel import (
+    GrpcCall,
+    GrpcChannel,
+    answer_in,
+    error_event,
+    message_event,
+)
 from coreason_client.a2a._grpc._status import GrpcStatus, status_from_error
-from coreason_client.a2a._grpc._v03 import V03_GRPC
+from coreason_client.a2a._v03._rest import V03_GRPC
 from coreason_client.a2a.types import Message, Task, TaskState, UnknownEvent
 from coreason_client.sse import SSEDecoder
 

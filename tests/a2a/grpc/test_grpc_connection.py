@@ -6,13 +6,13 @@ import pytest
 import trustme
 
 from coreason_client._http._types import FailureKind, TransportFailure
+from coreason_client.a2a._grpc._channel import GrpcRequest
 from coreason_client.a2a._grpc._connection import (
     channel_key,
     channel_options,
     credentials_for,
     metadata_of,
 )
-from coreason_client.a2a._grpc._exchange import GrpcRequest
 
 
 def request(url: str, headers: dict[str, str] | None = None) -> GrpcRequest:

@@ -8,8 +8,12 @@ from google.protobuf import json_format  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coreason_client.a2a._grpc._convert import parse_message, to_json_object, to_message
-from coreason_client.a2a._grpc._messages import message_type
+from coreason_client.a2a._grpc._messages import (
+    message_type,
+    parse_message,
+    to_json_object,
+    to_message,
+)
 from tests.a2a.grpc.values import objects_of
 
 NAMES = [

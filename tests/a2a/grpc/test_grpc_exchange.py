@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic_core import from_json
 
 from coreason_client._http._types import FailureKind, TransportFailure
-from coreason_client.a2a._grpc._exchange import (
+from coreason_client.a2a._grpc._channel import (
     STREAM_HEAD,
     answer_in,
     delay_field,

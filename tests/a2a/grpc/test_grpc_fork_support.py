@@ -12,7 +12,7 @@ import pytest
 
 from coreason_client import _fork
 from coreason_client._http._types import FailureKind, TransportFailure
-from coreason_client.a2a._grpc._fork_support import ForkSupport
+from coreason_client.a2a._grpc._connection import ForkSupport
 from tests.a2a.grpc.scripted import LIMIT, scripted, text, working
 
 REFUSED = "gRPC was used before this process was forked, and does not work in it"

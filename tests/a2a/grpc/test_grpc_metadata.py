@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.a2a._grpc._metadata import (
+from coreason_client.a2a._grpc._messages import (
     extensions_in,
     metadata_from_headers,
     version_in,

@@ -3,7 +3,7 @@
 import pytest
 
 from coreason_client.a2a._dialects import OPERATIONS, V03
-from coreason_client.a2a._grpc._methods import methods_of
+from coreason_client.a2a._grpc._messages import methods_of
 
 
 def test_every_operation_of_1_0_has_a_method() -> None:

@@ -8,7 +8,7 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as official
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS
 from coreason_client.a2a._grpc._channel import GrpcChannel
-from coreason_client.a2a._grpc._v03 import V03_GRPC
+from coreason_client.a2a._v03._rest import V03_GRPC
 from coreason_client.a2a.types import Task, TaskState
 
 

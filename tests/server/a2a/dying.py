@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from coreason_client.server import AgentStream, ServiceRequest
-from coreason_client.server.a2a._states import TERMINAL
+from coreason_client.server.a2a._protocol import TERMINAL
 from coreason_client.server.log import SQLiteStreamLog, ValkeyStreamLog
 
 from ..log.task_stores import TaskKeeper

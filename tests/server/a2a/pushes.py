@@ -9,17 +9,14 @@ from typing import Any
 from starlette.datastructures import Headers
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, ServiceRequest
-from coreason_client.server.a2a._caller import Caller
+from coreason_client.server.a2a._operations import TaskService
+from coreason_client.server.a2a._protocol import V10, WORKING, Caller
 from coreason_client.server.a2a._push._configs import PushConfig
 from coreason_client.server.a2a._push._deliverer import LEASE, Deliverer, DeliveryTools
-from coreason_client.server.a2a._push._observer import DeliveryObserver
-from coreason_client.server.a2a._push._progress import Progress
-from coreason_client.server.a2a._push._sender import Answer, WebhookSender
+from coreason_client.server.a2a._push._progress import DeliveryObserver, DeliveryProgress
+from coreason_client.server.a2a._push._sender import WebhookResponse, WebhookSender
 from coreason_client.server.a2a._push._urls import URLRules, WebhookURL
-from coreason_client.server.a2a._reading import Position
-from coreason_client.server.a2a._service import TaskService
-from coreason_client.server.a2a._states import WORKING
-from coreason_client.server.a2a._versions import V10
+from coreason_client.server.a2a._reading import EventPosition
 from coreason_client.server.log.deliveries import Delivery
 from coreason_client.server.log.tasks import TaskRecord
 from coreason_client.server.observe._metrics import NO_METRICS
@@ -32,7 +29,7 @@ ANN = Caller("agent/ann", "ann", Headers({}))
 BOB = Caller("agent/bob", "bob", Headers({}))
 OPEN = URLRules(allow_http=True, allow_private=True)
 URL = "https://example.org/hook"
-BEGINNING = Progress(Position(0, 0))
+BEGINNING = DeliveryProgress(EventPosition(0, 0))
 
 
 class FakeSender(WebhookSender):
@@ -45,13 +42,15 @@ class FakeSender(WebhookSender):
         super().__init__(OPEN)
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[Mapping[str, str]] = []
-        self.answers: list[Answer | Exception] = []
+        self.answers: list[WebhookResponse | Exception] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.arrived = asyncio.Condition()
         self.in_flight = 0
 
-    async def post(self, url: WebhookURL, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(
+        self, url: WebhookURL, headers: Mapping[str, str], body: bytes
+    ) -> WebhookResponse:
         self.bodies.append(json.loads(body))
         self.headers.append(headers)
         self.in_flight += 1
@@ -60,7 +59,7 @@ class FakeSender(WebhookSender):
             async with self.arrived:
                 self.arrived.notify_all()
             await self.gate.wait()
-            answer = self.answers.pop(0) if self.answers else Answer(204)
+            answer = self.answers.pop(0) if self.answers else WebhookResponse(204)
         finally:
             self.in_flight -= 1
         if isinstance(answer, Exception):
@@ -126,7 +125,7 @@ class World:
         return sent.record
 
     async def hold(
-        self, record: TaskRecord, progress: Progress = BEGINNING, version: str = V10
+        self, record: TaskRecord, progress: DeliveryProgress = BEGINNING, version: str = V10
     ) -> Delivery:
         config = PushConfig("a", URL, "token", "Bearer", "s3cret", version)
         held = Delivery(record.task_id, "a", config.dump(), progress.dump(), self.clock.now + LEASE)
@@ -137,7 +136,7 @@ class World:
         return asyncio.create_task(Deliverer(self.tools, held).run())
 
     async def deliver(
-        self, record: TaskRecord, progress: Progress = BEGINNING, version: str = V10
+        self, record: TaskRecord, progress: DeliveryProgress = BEGINNING, version: str = V10
     ) -> Delivery:
         """Deliver until the deliverer ends; return what is stored then."""
         held = await self.hold(record, progress, version)
@@ -152,7 +151,7 @@ class World:
         """Wait until it is stored that the webhook has received this generation."""
         async with asyncio.timeout(LIMIT):
             while True:
-                progress = Progress.load((await self.stored(record)).progress)
+                progress = DeliveryProgress.load((await self.stored(record)).progress)
                 if progress.generation == generation:
                     return
                 await asyncio.sleep(0.005)

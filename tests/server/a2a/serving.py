@@ -17,9 +17,9 @@ from coreason_client.server import (
     StreamLog,
 )
 from coreason_client.server.a2a import Operations
-from coreason_client.server.a2a._caller import Caller
-from coreason_client.server.a2a._service import TaskService
-from coreason_client.server.a2a._task_stream import TaskStream
+from coreason_client.server.a2a._operations import TaskService
+from coreason_client.server.a2a._protocol import Caller
+from coreason_client.server.a2a._reading import TaskStream
 from coreason_client.server.engine._agent import Agent
 from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._runtime import Runtime

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from coreason_client.a2a._dialects import card_from_v03
+from coreason_client.a2a._v03._shapes import card_from_v03
 from coreason_client.a2a.types import AgentCard, AgentCardSignature
-from coreason_client.server.a2a._card import (
+from coreason_client.server.a2a._cards import (
     AgentDescription,
-    CachedCard,
-    Interface,
+    CardInterface,
+    ServedCard,
     completed_card,
     make_card,
     served_card,
 )
 
-RPC = Interface("https://x.example/a2a", "JSONRPC", ("1.0", "0.3"))
-REST = Interface("https://x.example/a2a", "HTTP+JSON", ("1.0", "0.3"))
-GRPC = Interface("x.example:50051", "GRPC", ("1.0",))
+RPC = CardInterface("https://x.example/a2a", "JSONRPC", ("1.0", "0.3"))
+REST = CardInterface("https://x.example/a2a", "HTTP+JSON", ("1.0", "0.3"))
+GRPC = CardInterface("x.example:50051", "GRPC", ("1.0",))
 CARD = make_card(AgentDescription("travel_agent", "Plans trips.\n\nIn Europe.", "2.1"))
 
 
@@ -101,14 +101,14 @@ def test_a_server_with_keys_says_so_in_both_versions() -> None:
 # Caching.
 
 MODIFIED = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
-KEPT = CachedCard({"name": "a"}, MODIFIED)
+KEPT = ServedCard({"name": "a"}, MODIFIED)
 
 
 def test_the_headers_of_a_card() -> None:
     headers = KEPT.headers
     assert headers["Cache-Control"] == "public, max-age=300"
     assert headers["Last-Modified"] == "Fri, 02 Jan 2026 03:04:05 GMT"
-    assert headers["ETag"] != CachedCard({"name": "b"}, MODIFIED).headers["ETag"]
+    assert headers["ETag"] != ServedCard({"name": "b"}, MODIFIED).headers["ETag"]
 
 
 ETAG = KEPT.headers["ETag"]

@@ -10,8 +10,7 @@ from coreason_client.a2a.errors import (
     ExtendedAgentCardNotConfiguredError,
     UnsupportedOperationError,
 )
-from coreason_client.server.a2a._card import AgentDescription
-from coreason_client.server.a2a._cards import Cards
+from coreason_client.server.a2a._cards import AgentDescription, Cards
 from coreason_client.server.a2a._settings import A2A
 
 URL = "http://agent.example"

@@ -17,12 +17,12 @@ from coreason_client.a2a import (
     TaskState,
     TaskStatusUpdateEvent,
     _options,
-    _polling,
 )
+from coreason_client.a2a import _client_base as _polling
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 from coreason_client.server.a2a import A2A
-from coreason_client.server.a2a._grpc_calls import GrpcCalls, _ClientGone
-from coreason_client.server.a2a._task_stream import TaskStream
+from coreason_client.server.a2a._grpc_server import GrpcCalls, _ClientGone
+from coreason_client.server.a2a._reading import TaskStream
 from coreason_client.server.http._problems import Problem
 
 SHUTTING_DOWN = Problem(503, "shutting-down", "Shutting down.", headers={"Retry-After": "0"})

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.a2a._fold import JSON, Event, TaskFold, Turn
-from coreason_client.server.a2a._parts import merge_texts
+from coreason_client.server.a2a._fold import JSON, Event, TaskFold, TaskTurn, merge_texts
 
 AT = "2026-01-02T03:04:05Z"
 LATER = "2026-01-02T03:04:09Z"
@@ -22,7 +21,7 @@ def packet(seq: int, op: str, payload: Any) -> JSON:
 
 def begun(stream_id: str = "s1", *, repeats_answer: bool = False) -> TaskFold:
     task = TaskFold("task", "context", repeats_answer=repeats_answer)
-    task.begin(Turn(stream_id, USER, AT))
+    task.begin(TaskTurn(stream_id, USER, AT))
     return task
 
 
@@ -45,7 +44,7 @@ def own(event: Event) -> JSON:
 
 def test_a_turn_begins_with_the_task_as_it_stands() -> None:
     task = TaskFold("task", "context")
-    assert task.begin(Turn("s1", USER, AT)) == {
+    assert task.begin(TaskTurn("s1", USER, AT)) == {
         "task": {
             "id": "task",
             "contextId": "context",
@@ -62,7 +61,7 @@ def test_the_question_of_the_agent_becomes_a_message_of_the_past(state: str) -> 
     task.add(packet(1, "CLOSE", {"reason": state.lower(), "question": "Where?"}))
     assert task.state == f"TASK_STATE_{state}"
     answer = {"messageId": "m2", "role": "ROLE_USER", "parts": [{"text": "Here."}]}
-    begins = task.begin(Turn("s2", answer, LATER))["task"]
+    begins = task.begin(TaskTurn("s2", answer, LATER))["task"]
     assert [message["parts"][0]["text"] for message in begins["history"]] == [
         "Hello?",
         "Where?",
@@ -269,6 +268,13 @@ def artifact(*texts: str, **members: Any) -> tuple[str, JSON]:
     return "EVENT", {"type": "ARTIFACT", "data": {"artifactId": "x", "parts": parts, **members}}
 
 
+def test_an_event_of_an_agent_that_is_only_named_rewind_is_data() -> None:
+    task = begun()
+    event = {"type": "REWIND", "data": {"tape": "side B"}}
+    [update] = task.add(packet(1, "EVENT", event))
+    assert update["artifactUpdate"]["artifact"]["parts"][0]["data"] == event
+
+
 def test_a_rewind_over_a_replacement_brings_the_earlier_version_back() -> None:
     *_, update = events(
         artifact("one, ", name="first", description="the first version"),
@@ -287,7 +293,7 @@ def test_a_rewind_brings_back_the_version_of_an_earlier_turn() -> None:
     task = begun()
     for seq, text in enumerate(["one", "two"], 1):
         task.add(packet(seq, *artifact(text)))
-    task.begin(Turn("s2", USER, AT))
+    task.begin(TaskTurn("s2", USER, AT))
     task.add(packet(1, *artifact("three")))
     [update] = task.add(packet(2, "EVENT", rewind(0)))
     assert own(update)["artifact"]["parts"] == [{"text": "two"}]
@@ -307,7 +313,7 @@ def test_a_void_artifact_is_void_in_a_restored_task_too() -> None:
     task.add(packet(2, "EVENT", rewind(0)))
     restored = TaskFold.restored(task.task(), as_task=True)
     assert restored.task()["artifacts"] == task.task()["artifacts"]
-    restored.begin(Turn("s2", USER, AT))
+    restored.begin(TaskTurn("s2", USER, AT))
     [update] = restored.add(packet(1, *artifact("b", append=True)))
     assert own(update) == {"artifact": {"artifactId": "x", "parts": [{"text": "b"}]}}
 
@@ -337,7 +343,7 @@ def test_a_rewind_takes_a_question_back(to_seq: int, is_question: bool) -> None:
 @pytest.mark.parametrize(("length", "ids"), [(None, ["m1", "m2"]), (0, None), (1, ["m2"])])
 def test_the_length_of_the_history(length: int | None, ids: list[str] | None) -> None:
     task = begun()
-    task.begin(Turn("s2", {**USER, "messageId": "m2"}, LATER))
+    task.begin(TaskTurn("s2", {**USER, "messageId": "m2"}, LATER))
     history = task.task(history=length).get("history")
     assert (None if history is None else [m["messageId"] for m in history]) == ids
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.a2a._dialects import OPERATIONS
-from coreason_client.a2a._grpc._convert import to_message
-from coreason_client.a2a._grpc._methods import methods_of
+from coreason_client.a2a._grpc._messages import methods_of, to_message
 from coreason_client.a2a.errors import InvalidParamsError, VersionNotSupportedError
 from coreason_client.server.a2a._grpc_codec import check_version, encode_result, parse_params
 from coreason_client.server.http._problems import Problem

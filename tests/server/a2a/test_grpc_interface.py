@@ -5,14 +5,11 @@ from typing import Any
 import pytest
 
 from coreason_client.a2a.types import AgentCard
-from coreason_client.server.a2a._card import AgentDescription
-from coreason_client.server.a2a._cards import Cards
-from coreason_client.server.a2a._grpc_interface import GrpcInterface
-from coreason_client.server.a2a._ports import Address
-from coreason_client.server.a2a._settings import A2A
+from coreason_client.server.a2a._cards import AgentDescription, Cards
+from coreason_client.server.a2a._settings import A2A, GrpcAddress, GrpcInterface
 
-HERE = Address("127.0.0.1", 50051)
-ALL = Address("0.0.0.0", 50051)
+HERE = GrpcAddress("127.0.0.1", 50051)
+ALL = GrpcAddress("0.0.0.0", 50051)
 
 
 @pytest.mark.parametrize(
@@ -22,12 +19,12 @@ ALL = Address("0.0.0.0", 50051)
         (HERE, "agent.example:443", "http://10.0.0.7:8000", "agent.example:443"),
         (ALL, None, "http://10.0.0.7:8000/mounted", "10.0.0.7:50051"),
         (ALL, None, "https://agent.example", "agent.example:50051"),
-        (Address("::", 1), None, "http://[fe80::1]:8000", "[fe80::1]:1"),
+        (GrpcAddress("::", 1), None, "http://[fe80::1]:8000", "[fe80::1]:1"),
         (ALL, None, None, "0.0.0.0:50051"),
     ],
 )
 def test_the_address_on_the_card(
-    bound: Address, url: str | None, http_url: str | None, shown: str
+    bound: GrpcAddress, url: str | None, http_url: str | None, shown: str
 ) -> None:
     assert GrpcInterface(bound, url).url_for(http_url) == shown
 

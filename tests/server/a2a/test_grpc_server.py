@@ -16,7 +16,7 @@ from coreason_client.server import AgentApp, MemoryStreamLog
 from coreason_client.server.a2a import A2A
 from coreason_client.server.a2a._grpc_server import channel_options
 from coreason_client.server.a2a._operations import Operations
-from coreason_client.server.a2a._ports import Address, check_free
+from coreason_client.server.a2a._settings import GrpcAddress, check_free
 
 from ..aio import LIMIT, aio
 from ..balancer import Balancer
@@ -85,7 +85,7 @@ async def test_the_workers_of_uvicorn_share_a_port(
     monkeypatch.setattr("coreason_client.server.app.configured_workers", lambda: workers)
     async with serving(log=Shared()) as (app, _):
         assert app.grpc_port is not None
-        address = Address("127.0.0.1", app.grpc_port)
+        address = GrpcAddress("127.0.0.1", app.grpc_port)
         if shares:
             check_free(address, shared=True)
         else:

@@ -6,7 +6,7 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 
 from coreason_client.a2a._grpc._status import STATUS_NUMBERS, error_from_object, error_object
 from coreason_client.a2a.errors import A2AJSONRPCError
-from coreason_client.server.a2a._grpc_statuses import error_status, problem_status
+from coreason_client.server.a2a._grpc_codec import error_status, problem_status
 from coreason_client.server.a2a._incoming import wrong
 from coreason_client.server.http._problems import Problem, shutting_down
 

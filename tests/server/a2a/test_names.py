@@ -7,7 +7,7 @@ from a2a.types import a2a_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.a2a._names import json_name, with_json_names
+from coreason_client.server.a2a._protocol import json_name, with_json_names
 
 
 @pytest.mark.parametrize(

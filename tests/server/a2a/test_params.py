@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.a2a.errors import InvalidParamsError
-from coreason_client.server.a2a._params import (
+from coreason_client.server.a2a._incoming import (
     dump_page_token,
     history_length,
     parse_listing,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.errors import ArgumentError
-from coreason_client.server.a2a._ports import Address, check_free, parse_address, reserve
+from coreason_client.server.a2a._settings import GrpcAddress, check_free, parse_address, reserve
 
 HOST = "127.0.0.1"
 
@@ -26,13 +26,13 @@ def listener(host: str = HOST, *, shared: bool = False) -> socket.socket:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("127.0.0.1:50051", Address("127.0.0.1", 50051)),
-        ("[::1]:0", Address("::1", 0)),
-        ("localhost:65535", Address("localhost", 65535)),
-        ("agent-1.internal:1", Address("agent-1.internal", 1)),
+        ("127.0.0.1:50051", GrpcAddress("127.0.0.1", 50051)),
+        ("[::1]:0", GrpcAddress("::1", 0)),
+        ("localhost:65535", GrpcAddress("localhost", 65535)),
+        ("agent-1.internal:1", GrpcAddress("agent-1.internal", 1)),
     ],
 )
-def test_addresses(text: str, address: Address) -> None:
+def test_addresses(text: str, address: GrpcAddress) -> None:
     assert parse_address(text) == address
     assert str(address) == text
 
@@ -73,14 +73,14 @@ def test_any_text_is_an_address_or_refused(text: str) -> None:
     ],
 )
 def test_hosts(host: str, loopback: bool, wildcard: bool) -> None:
-    address = Address(host, 1)
+    address = GrpcAddress(host, 1)
     assert (address.is_loopback, address.is_wildcard) == (loopback, wildcard)
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_an_address_in_use_is_not_free(shared: bool) -> None:
     with closing(listener()) as sock:
-        address = Address(HOST, sock.getsockname()[1])
+        address = GrpcAddress(HOST, sock.getsockname()[1])
         with pytest.raises(OSError, match=f"cannot listen at {address}: ") as caught:
             check_free(address, shared=shared)
     assert caught.value.errno == errno.EADDRINUSE
@@ -89,7 +89,7 @@ def test_an_address_in_use_is_not_free(shared: bool) -> None:
 
 def test_only_sharing_processes_may_use_a_shared_address() -> None:
     with closing(listener(shared=True)) as sock:
-        address = Address(HOST, sock.getsockname()[1])
+        address = GrpcAddress(HOST, sock.getsockname()[1])
         check_free(address, shared=True)
         with pytest.raises(OSError, match="in use"):
             check_free(address, shared=False)
@@ -99,20 +99,20 @@ def test_only_sharing_processes_may_use_a_shared_address() -> None:
 
 def test_one_of_the_addresses_of_a_name_is_in_use() -> None:
     with closing(listener()) as sock, pytest.raises(OSError, match="cannot listen at localhost"):
-        check_free(Address("localhost", sock.getsockname()[1]), shared=False)
+        check_free(GrpcAddress("localhost", sock.getsockname()[1]), shared=False)
 
 
 def test_port_0_and_hosts_of_other_machines() -> None:
-    check_free(Address(HOST, 0), shared=False)
+    check_free(GrpcAddress(HOST, 0), shared=False)
     with pytest.raises(OSError, match=r"cannot listen at 192\.0\.2\.1:5"):  # a documentation net
-        check_free(Address("192.0.2.1", 5), shared=False)
+        check_free(GrpcAddress("192.0.2.1", 5), shared=False)
     with pytest.raises(OSError, match=r"cannot listen at no-such-host\.invalid:5"):
-        check_free(Address("no-such-host.invalid", 5), shared=False)
+        check_free(GrpcAddress("no-such-host.invalid", 5), shared=False)
 
 
 def test_a_reserved_address_can_be_shared_and_is_taken_for_others() -> None:
     with closing(listener()) as sock:
-        address = Address(HOST, sock.getsockname()[1])
+        address = GrpcAddress(HOST, sock.getsockname()[1])
     [reserved] = reserve(address)
     with reserved:
         check_free(address, shared=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.a2a._push._addresses import (
+from coreason_client.server.a2a._push._urls import (
     Reach,
     is_allowed,
     parse_address,

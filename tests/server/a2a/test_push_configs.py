@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.a2a.errors import InvalidParamsError
+from coreason_client.server.a2a._protocol import V03, V10
 from coreason_client.server.a2a._push._configs import (
     PushConfig,
     config_id_of,
     page_of,
 )
 from coreason_client.server.a2a._push._urls import URLRules
-from coreason_client.server.a2a._versions import V03, V10
 
 RULES = URLRules()
 FULL = {

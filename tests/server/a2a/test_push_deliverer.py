@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from coreason_client.server.a2a._protocol import V03
 from coreason_client.server.a2a._push import _deliverer
 from coreason_client.server.a2a._push._deliverer import LEASE
-from coreason_client.server.a2a._push._progress import GIVE_UP_SECONDS, Progress
-from coreason_client.server.a2a._push._sender import Answer, WebhookError
-from coreason_client.server.a2a._reading import Position
-from coreason_client.server.a2a._versions import V03
+from coreason_client.server.a2a._push._progress import GIVE_UP_SECONDS, DeliveryProgress
+from coreason_client.server.a2a._push._sender import WebhookError, WebhookResponse
+from coreason_client.server.a2a._reading import EventPosition
 from coreason_client.server.errors import LogUnavailable
 
 from ..aio import LIMIT, aio, turns
@@ -35,8 +35,8 @@ async def test_events_are_delivered_in_order_until_the_end() -> None:
         state = content(one.sender.bodies[-1])["status"]["state"]
         assert state == "TASK_STATE_COMPLETED"
         assert stored.due is None
-        progress = Progress.load(stored.progress)
-        assert (progress.position, progress.generation) == (Position(1, 2), 4)
+        progress = DeliveryProgress.load(stored.progress)
+        assert (progress.position, progress.generation) == (EventPosition(1, 2), 4)
         assert one.sender.headers[0]["Authorization"] == "Bearer s3cret"
         assert one.sender.headers[0]["X-A2A-Notification-Token"] == "token"
 
@@ -46,7 +46,7 @@ async def test_without_a_position_it_begins_with_the_task_as_it_stands() -> None
     async with world() as one:
         record = await one.begin("hello")
         await one.ended(record)
-        stored = await one.deliver(record, Progress())
+        stored = await one.deliver(record, DeliveryProgress())
         [body] = one.sender.bodies
         assert body["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
         assert body["task"]["artifacts"][0]["parts"] == [{"text": "You said hello."}]
@@ -58,7 +58,7 @@ async def test_a_running_task_is_followed_after_what_it_is_now() -> None:
     async with world() as one:
         record = await one.begin("dictate")
         one.desk.say("a")
-        held = await one.hold(record, Progress())
+        held = await one.hold(record, DeliveryProgress())
         delivering = one.start(held)
         await one.sender.received(1)
         one.desk.say("b", None)
@@ -94,11 +94,11 @@ async def test_text_is_merged_while_a_webhook_is_slow() -> None:
 
 
 FAILURES: list[Any] = [
-    [Answer(500)],
-    [Answer(404), Answer(429, 1.0)],
-    [Answer(302)],
-    [Answer(199)],
-    [Answer(300)],
+    [WebhookResponse(500)],
+    [WebhookResponse(404), WebhookResponse(429, 1.0)],
+    [WebhookResponse(302)],
+    [WebhookResponse(199)],
+    [WebhookResponse(300)],
     [WebhookError("the connection failed")] * 3,
 ]
 
@@ -109,32 +109,32 @@ async def test_a_notification_is_sent_again_until_it_is_accepted(failures: Any) 
     async with world() as one:
         record = await one.begin("hello")
         await one.ended(record)
-        one.sender.answers = [Answer(200), *failures]
+        one.sender.answers = [WebhookResponse(200), *failures]
         stored = await one.deliver(record)
         count = len(failures)
         assert kinds(one.sender.bodies) == [ALL[0], *[ALL[1]] * (count + 1), ALL[2]]
         assert one.sender.bodies[1] == one.sender.bodies[1 + count]
-        assert Progress.load(stored.progress).failures == 0
+        assert DeliveryProgress.load(stored.progress).failures == 0
 
 
 @aio
 async def test_a_webhook_that_is_gone_gets_no_more() -> None:
     async with world() as one:
-        one.sender.answers = [Answer(410)]
+        one.sender.answers = [WebhookResponse(410)]
         stored = await one.deliver(await one.begin("hello"))
         assert len(one.sender.bodies) == 1
         assert stored.due is None
-        assert Progress.load(stored.progress).disabled
+        assert DeliveryProgress.load(stored.progress).disabled
 
 
 @aio
 async def test_after_a_day_of_failures_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     async with world() as one:
-        failing = Progress(Position(0, 0), 0, 300, one.clock.now - GIVE_UP_SECONDS)
-        one.sender.answers = [Answer(503)]
+        failing = DeliveryProgress(EventPosition(0, 0), 0, 300, one.clock.now - GIVE_UP_SECONDS)
+        one.sender.answers = [WebhookResponse(503)]
         stored = await one.deliver(await one.begin("hello"), failing)
         assert stored.due is None
-        assert Progress.load(stored.progress).disabled
+        assert DeliveryProgress.load(stored.progress).disabled
         assert "are disabled: it answered with 503" in caplog.text
         assert "s3cret" not in caplog.text
         assert "/hook" not in caplog.text
@@ -148,10 +148,10 @@ async def test_a_long_delay_is_left_to_whoever_finds_the_delivery(
     async with world() as one:
         record = await one.begin("hello")
         await one.ended(record)
-        one.sender.answers = [Answer(204), Answer(500)]
+        one.sender.answers = [WebhookResponse(204), WebhookResponse(500)]
         stored = await one.deliver(record)
         assert stored.due == one.clock.now + 100.0
-        assert Progress.load(stored.progress).generation == 1
+        assert DeliveryProgress.load(stored.progress).generation == 1
         await asyncio.wait_for(one.start(stored), LIMIT)
         assert text_of(one.sender.bodies) == "You said hello."
         check_no_gap(one.sender.bodies)
@@ -237,7 +237,7 @@ async def test_a_stop_ends_the_wait_for_a_retry(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(_deliverer, "retry_delay", lambda *_: 50.0)
     async with world() as one:
         record = await one.begin("hello")
-        one.sender.answers = [Answer(500)]
+        one.sender.answers = [WebhookResponse(500)]
         delivering = one.start(await one.hold(record))
         await one.sender.received(1)
         await turns()
@@ -276,7 +276,7 @@ async def test_a_question_pauses_it_until_the_next_turn(question: str, expected:
         stored = await one.deliver(record)
         state = content(one.sender.bodies[-1])["status"]["state"]
         assert state == f"TASK_STATE_{expected}"
-        assert Progress.load(stored.progress).idle
+        assert DeliveryProgress.load(stored.progress).idle
         assert stored.due is not None
         await one.ended(record)
         await one.begin("here", "n", taskId=str(record.task_id))
@@ -297,7 +297,7 @@ async def test_a_turn_that_is_added_while_it_pauses_is_not_missed(
         replace = deliveries.replace
 
         async def late(old: Any, new: Any) -> bool:
-            if Progress.load(new.progress).idle:  # just before that is stored
+            if DeliveryProgress.load(new.progress).idle:  # just before that is stored
                 monkeypatch.setattr(deliveries, "replace", replace)
                 await one.ended(record)
                 await one.begin("here", "n", taskId=str(record.task_id))
@@ -316,13 +316,13 @@ async def test_the_task_is_sent_when_entries_have_expired() -> None:
         record = await one.begin("hello")
         await one.ended(record)
         await one.log.expire(-1.0, 1e9)
-        stored = await one.deliver(record, Progress(Position(1, 0), 1))
+        stored = await one.deliver(record, DeliveryProgress(EventPosition(1, 0), 1))
         [body] = one.sender.bodies
         assert body["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
         assert body["task"]["artifacts"][0]["parts"] == [{"text": "You said hello."}]
         assert stored.due is None
         # It is not sent again.
-        await one.deliver(record, Progress.load(stored.progress))
+        await one.deliver(record, DeliveryProgress.load(stored.progress))
         assert len(one.sender.bodies) == 1
 
 
@@ -333,7 +333,7 @@ async def test_a_running_task_whose_earlier_entries_have_expired_is_followed() -
         stored = await one.deliver(record)
         await one.ended(record)
         await one.log.expire(-1.0, 1e9)
-        seen = Progress.load(stored.progress).generation
+        seen = DeliveryProgress.load(stored.progress).generation
         delivered = len(one.sender.bodies)
         await one.begin("dictate", "n", taskId=str(record.task_id))
         delivering = one.start(stored)
@@ -363,7 +363,7 @@ async def test_a_log_that_lost_entries_starts_over() -> None:
     async with world() as one:
         record = await one.begin("hello")
         await one.ended(record)
-        stored = await one.deliver(record, Progress(Position(1, 99), 1))
+        stored = await one.deliver(record, DeliveryProgress(EventPosition(1, 99), 1))
         assert kinds(one.sender.bodies) == ["task"]
         assert stored.due is None
 

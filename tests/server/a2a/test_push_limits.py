@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from coreason_client.server.a2a._push._limits import RequestSlots
+from coreason_client.server.a2a._push._service import RequestSlots
 
 from ..aio import aio, turns
 

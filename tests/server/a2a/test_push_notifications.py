@@ -6,15 +6,15 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server.a2a._fold import TaskFold, Turn
+from coreason_client.server.a2a._fold import TaskFold, TaskTurn
 from coreason_client.server.a2a._push._notifications import (
     generation_of,
     merge_events,
     notifications,
     task_notifications,
 )
-from coreason_client.server.a2a._push._progress import Progress
-from coreason_client.server.a2a._reading import Position, Streamed
+from coreason_client.server.a2a._push._progress import DeliveryProgress
+from coreason_client.server.a2a._reading import EventPosition, Streamed
 
 AT = "2026-01-31T12:00:00Z"
 USER = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
@@ -27,11 +27,11 @@ def packet(seq: int, op: str, payload: Any) -> dict[str, Any]:
 def run(*packets: tuple[str, Any]) -> tuple[TaskFold, list[Streamed]]:
     """Return a task with one turn, and its events."""
     fold = TaskFold("t", "c")
-    streamed = [Streamed(fold.begin(Turn("s", USER, AT)), Position(1, 0))]
+    streamed = [Streamed(fold.begin(TaskTurn("s", USER, AT)), EventPosition(1, 0))]
     for seq, (op, payload) in enumerate(packets, 1):
         events = fold.add(packet(seq, op, payload))
         streamed += [Streamed(event, None) for event in events[:-1]]
-        streamed += [Streamed(event, Position(1, seq)) for event in events[-1:]]
+        streamed += [Streamed(event, EventPosition(1, seq)) for event in events[-1:]]
     return fold, streamed
 
 
@@ -60,8 +60,8 @@ def test_appended_text_becomes_one_event() -> None:
     assert "append" not in update
     assert update["metadata"] == {"coreason": {"firstGeneration": 2}, "generation": 5}
     # The end of the turn is not complete with it: the status follows.
-    assert merged[1].position == Position(1, 3)
-    assert merged[2].position == Position(1, 4)
+    assert merged[1].position == EventPosition(1, 3)
+    assert merged[2].position == EventPosition(1, 4)
 
 
 def test_other_events_are_not_merged() -> None:
@@ -97,7 +97,7 @@ def test_only_new_events_are_sent() -> None:
     fold, streamed = run(*DELTAS, ("CLOSE", None))
     found = notifications(streamed, 4, fold.generation)
     assert [one.generation for one in found] == [5, 6]
-    assert [one.position for one in found] == [None, Position(1, 4)]
+    assert [one.position for one in found] == [None, EventPosition(1, 4)]
     assert json.loads(found[0].body)["artifactUpdate"]["artifact"]["parts"] == [{"text": ""}]
     assert notifications(streamed, 6, fold.generation) == []
 
@@ -118,7 +118,7 @@ def test_a_client_of_the_older_version_gets_the_task_when_its_status_changes() -
     body = json.loads(found.body)
     assert (body["kind"], body["status"]["state"]) == ("task", "working")
     assert body["artifacts"][0]["parts"] == [{"kind": "text", "text": "abc"}]
-    assert (found.position, found.generation) == (Position(1, 3), 4)
+    assert (found.position, found.generation) == (EventPosition(1, 3), 4)
     assert task_notifications(streamed[1:], 0, fold) == []  # only text
     fold, streamed = run(*DELTAS, ("CLOSE", None))
     [found] = task_notifications(streamed[4:], 4, fold)
@@ -178,7 +178,7 @@ def test_a_delivery_that_is_interrupted_anywhere_goes_on_without_a_gap(
     fold, streamed = run(*packets, ("CLOSE", None))
     found = notifications(streamed, 0, fold.generation)
     stop = data.draw(st.integers(1, len(found)))
-    position, generation = Position(0, 0), 0
+    position, generation = EventPosition(0, 0), 0
     for one in found[:stop]:
         position, generation = one.position or position, one.generation
     places = [one.position for one in streamed]
@@ -205,7 +205,7 @@ def test_a_notification_that_was_sent_but_not_stored_is_recognised(
     than its last generation, and so has each word once.
     """
     fold, streamed = run(*(("DELTA", word) for word in words), ("CLOSE", None))
-    progress, received, seen, known = Progress(Position(0, 0)), list[Streamed](), 0, 0
+    progress, received, seen, known = DeliveryProgress(EventPosition(0, 0)), list[Streamed](), 0, 0
     for more, count in [*lives, (len(streamed), len(streamed))]:
         known = min(known + more, len(streamed))
         events = streamed[:known]

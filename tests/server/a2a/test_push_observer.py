@@ -4,8 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client.server.a2a._push._observer import DeliveryObserver
-from coreason_client.server.a2a._push._progress import Progress
+from coreason_client.server.a2a._push._progress import DeliveryObserver, DeliveryProgress
 from coreason_client.server.log.deliveries import Delivery
 from coreason_client.server.observe._metrics import Metrics, PrometheusMetrics
 
@@ -26,7 +25,7 @@ def test_failures_are_counted_and_logged_at_a_limited_rate(
     metrics = Counted()
     observer = DeliveryObserver(metrics)
     for failures in range(1, 6):
-        progress = Progress(failures=failures)
+        progress = DeliveryProgress(failures=failures)
         observer.failed(DELIVERY, "example.org", progress, "it answered with 500", 2.0)
     observer.delivered()
     assert metrics.sent == ["failed"] * 5 + ["delivered"]

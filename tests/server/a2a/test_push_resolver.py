@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.server.a2a._push._resolver import ThreadResolver
+from coreason_client.server.a2a._push._sender import ThreadResolver
 
 from ..aio import LIMIT, aio
 

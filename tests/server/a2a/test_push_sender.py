@@ -10,7 +10,7 @@ import httpcore2
 import pytest
 import trustme
 
-from coreason_client.server.a2a._push._sender import Answer, WebhookError, WebhookSender
+from coreason_client.server.a2a._push._sender import WebhookError, WebhookResponse, WebhookSender
 from coreason_client.server.a2a._push._urls import URLRules, WebhookURL
 
 from ..aio import LIMIT, aio
@@ -106,7 +106,7 @@ async def test_a_request() -> None:
     async with Webhook().running() as webhook, sending() as sender:
         headers = {"Content-Type": "application/a2a+json", "Authorization": "Bearer x"}
         for _ in range(2):
-            assert await sender.post(webhook.url(), headers, b'{"task":{}}') == Answer(204)
+            assert await sender.post(webhook.url(), headers, b'{"task":{}}') == WebhookResponse(204)
         assert webhook.connections == 1  # the connection was kept
         head, _, body = webhook.requests[0].partition(b"\r\n\r\n")
         assert body == b'{"task":{}}'
@@ -285,7 +285,7 @@ async def test_a_response_that_never_ends_is_left() -> None:
 async def test_the_delay_that_a_webhook_asks_for() -> None:
     busy = b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
     async with Webhook(busy).running() as webhook, sending() as sender:
-        assert await sender.post(webhook.url(), {}, b"") == Answer(503, 7.0)
+        assert await sender.post(webhook.url(), {}, b"") == WebhookResponse(503, 7.0)
 
 
 @pytest.mark.parametrize(

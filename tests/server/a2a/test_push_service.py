@@ -16,14 +16,14 @@ from coreason_client.a2a.errors import (
 )
 from coreason_client.server import AgentApp, MemoryStreamLog
 from coreason_client.server.a2a import A2A, Operations
+from coreason_client.server.a2a._operations import TaskService
+from coreason_client.server.a2a._protocol import V03
 from coreason_client.server.a2a._push import _service
 from coreason_client.server.a2a._push._deliverer import LEASE
-from coreason_client.server.a2a._push._progress import Progress
-from coreason_client.server.a2a._push._sender import Answer
+from coreason_client.server.a2a._push._progress import DeliveryProgress
+from coreason_client.server.a2a._push._sender import WebhookResponse
 from coreason_client.server.a2a._push._service import PushService
 from coreason_client.server.a2a._push._urls import URLRules
-from coreason_client.server.a2a._service import TaskService
-from coreason_client.server.a2a._versions import V03
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.observe._metrics import NO_METRICS
@@ -261,7 +261,7 @@ async def test_a_delivery_continues_with_the_next_turn_at_once() -> None:
         await one.over(task_id)
         await one.quiet()
         [stored] = await one.log.tasks.deliveries.all(UUID(task_id))
-        assert Progress.load(stored.progress).idle
+        assert DeliveryProgress.load(stored.progress).idle
         seen = len(one.sender.bodies)
         await one.send("here", None, message_id="n", taskId=task_id)
         await one.quiet()
@@ -371,7 +371,7 @@ async def test_a_process_that_starts_on_its_own_log_continues_at_once() -> None:
 async def test_a_webhook_that_failed_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_service, "_POLL", 0.01)
     async with replica() as one:
-        one.sender.answers = [Answer(503, 3600.0)]
+        one.sender.answers = [WebhookResponse(503, 3600.0)]
         await one.send("hello")
         await one.quiet()
         running = asyncio.create_task(one.push.run())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server import MemoryStreamLog
-from coreason_client.server.a2a._reading import Position, parse_position
+from coreason_client.server.a2a._reading import EventPosition, parse_position
 from coreason_client.server.a2a._turns import turns_of
 
 from ..aio import aio
@@ -16,9 +16,9 @@ from .serving import ANN, in_state, message, served, written_anew
 
 @given(st.integers(1, 10**8), st.integers(0, 10**8), st.integers(1, 2**53))
 def test_a_position_is_read_as_it_was_written(turn: int, seq: int, epoch: int) -> None:
-    for position in (Position(turn, seq), Position(turn, seq, epoch)):
+    for position in (EventPosition(turn, seq), EventPosition(turn, seq, epoch)):
         assert parse_position(str(position)) == position
-    assert str(Position(turn, seq)) == f"{turn}:{seq}"
+    assert str(EventPosition(turn, seq)) == f"{turn}:{seq}"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,12 @@ async def test_a_reading_skips_to_any_position() -> None:
         await in_state(app.service, task_id, "COMPLETED")
         record = await app.service.states.load(ANN, {"id": task_id})
         assert len(turns_of(record)) == 2
-        for position in (Position(1, 0), Position(1, 2), Position(2, 0), Position(2, 7)):
+        for position in (
+            EventPosition(1, 0),
+            EventPosition(1, 2),
+            EventPosition(2, 0),
+            EventPosition(2, 7),
+        ):
             reading = app.service.states.reading(record)
             assert await reading.skip_to(position)
             assert reading.position == position
@@ -60,7 +65,7 @@ async def test_a_reading_skips_to_any_position() -> None:
             assert reading.fold.state == "TASK_STATE_COMPLETED"
             reading.close()
         reading = app.service.states.reading(record)
-        assert not await reading.skip_to(Position(2, 99))
+        assert not await reading.skip_to(EventPosition(2, 99))
         reading.close()
 
 

@@ -6,9 +6,9 @@ import pytest
 from pydantic_core import from_json
 
 from coreason_client.a2a import _dialects
-from coreason_client.a2a._rest_v03 import V03_REST
+from coreason_client.a2a._v03._rest import V03_REST
 from coreason_client.a2a.errors import InvalidParamsError, TaskNotFoundError
-from coreason_client.server.a2a._rest import Match, failure, match, parse_params, result
+from coreason_client.server.a2a._rest import RouteMatch, failure, match, parse_params, result
 
 IDS = {"id": "one", "taskId": "two"}
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}]}
@@ -44,16 +44,16 @@ def test_other_paths_are_none(verb: str, path: str, version: str) -> None:
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 def test_a_subscription_may_use_both_verbs(verb: str) -> None:
     found = match(verb, "/tasks/one:subscribe", "1.0")
-    assert found == Match("resubscribe", {"id": "one"}, "1.0")
+    assert found == RouteMatch("resubscribe", {"id": "one"}, "1.0")
 
 
 def test_a_tenant_may_precede_the_path() -> None:
     found = match("GET", "/acme/tasks/one", "1.0")
-    assert found == Match("get_task", {"id": "one", "tenant": "acme"}, "1.0")
+    assert found == RouteMatch("get_task", {"id": "one", "tenant": "acme"}, "1.0")
 
 
 def test_parameters_come_from_path_query_and_body() -> None:
-    listing = Match("list_tasks", {"tenant": "acme"}, "1.0")
+    listing = RouteMatch("list_tasks", {"tenant": "acme"}, "1.0")
     query = {"pageSize": "5", "includeArtifacts": "true", "contextId": "c"}
     assert parse_params(listing, query, None) == {
         "pageSize": 5,
@@ -61,7 +61,7 @@ def test_parameters_come_from_path_query_and_body() -> None:
         "contextId": "c",
         "tenant": "acme",
     }
-    create = Match("create_push_config", {"taskId": "two"}, "1.0")
+    create = RouteMatch("create_push_config", {"taskId": "two"}, "1.0")
     assert parse_params(create, {}, {"url": "u", "taskId": "other"}) == {
         "url": "u",
         "taskId": "two",
@@ -69,9 +69,9 @@ def test_parameters_come_from_path_query_and_body() -> None:
 
 
 def test_parameters_may_have_the_names_of_the_proto_file() -> None:
-    listing = Match("list_tasks", {}, "1.0")
+    listing = RouteMatch("list_tasks", {}, "1.0")
     assert parse_params(listing, {"page_size": "5"}, None) == {"pageSize": 5}
-    create = Match("create_push_config", {"taskId": "two"}, "1.0")
+    create = RouteMatch("create_push_config", {"taskId": "two"}, "1.0")
     assert parse_params(create, {}, {"task_id": "other"}) == {"taskId": "two"}
 
 
@@ -81,11 +81,11 @@ def test_parameters_may_have_the_names_of_the_proto_file() -> None:
 )
 def test_wrong_parameters_are_refused(query: dict[str, str], body: Any) -> None:
     with pytest.raises(InvalidParamsError):
-        parse_params(Match("list_tasks", {}, "1.0"), query, body)
+        parse_params(RouteMatch("list_tasks", {}, "1.0"), query, body)
 
 
 def test_the_older_version_has_its_own_shapes() -> None:
-    sending = Match("send_message", {}, "0.3")
+    sending = RouteMatch("send_message", {}, "0.3")
     old = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "Hi"}]}
     params = parse_params(sending, {}, {"request": old, "configuration": {"blocking": True}})
     assert params["message"] == MESSAGE

@@ -11,7 +11,7 @@ from coreason_client.a2a.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
-from coreason_client.server.a2a._service import TaskService
+from coreason_client.server.a2a._operations import TaskService
 from coreason_client.server.http._problems import Problem
 
 from ...soak.faults import until

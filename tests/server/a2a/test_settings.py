@@ -7,7 +7,7 @@ import pytest
 from coreason_client import ArgumentError
 from coreason_client.server import AgentApp, StreamLog
 from coreason_client.server.a2a import A2A, AgentDescription
-from coreason_client.server.a2a._card import make_card
+from coreason_client.server.a2a._cards import make_card
 from coreason_client.server.a2a._settings import settings_of
 
 from ..http.test_body import hello

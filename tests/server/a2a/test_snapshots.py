@@ -3,7 +3,7 @@
 from typing import Any
 
 from coreason_client.server.a2a._fold import TaskFold
-from coreason_client.server.a2a._snapshots import Snapshot, shortened
+from coreason_client.server.a2a._reading import Snapshot, shortened
 
 from ..aio import aio
 from .serving import ANN, in_state, message, served

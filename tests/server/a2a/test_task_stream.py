@@ -8,7 +8,7 @@ import pytest
 
 from coreason_client.a2a.errors import UnsupportedOperationError
 from coreason_client.server import LogUnavailable
-from coreason_client.server.a2a import _task_stream
+from coreason_client.server.a2a import _reading as _task_stream
 
 from ..aio import aio
 from . import serving

@@ -3,7 +3,7 @@
 import pytest
 
 from coreason_client.a2a.errors import VersionNotSupportedError
-from coreason_client.server.a2a._versions import requested_version
+from coreason_client.server.a2a._protocol import requested_version
 
 
 @pytest.mark.parametrize(

@@ -1,33 +1,80 @@
-"""Shared by the sync and the async sender: options of channels, arguments of calls."""
+"""Shared by the sync and the async sender: channels, arguments of calls, and the ends of calls.
+
+The sync API works in a forked child, with new channels, unless `GRPC_ENABLE_FORK_SUPPORT` turns
+that off. After the async API was used, neither works in a forked child: a call would wait forever.
+A call that is refused for this reason was not sent, so the next interface of the card is used.
+"""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from ..._http._types import FailureKind, TransportFailure
+from ... import _fork
+from ..._http._types import FailureKind, ResponseHead, TransportFailure
 from ..._version import __version__
 from ._address import target_of
-from ._exchange import GrpcRequest, query_failure, status_from
-from ._fork_support import ForkSupport
-from ._metadata import metadata_from_headers
+from ._channel import (
+    GrpcRequest,
+    answer_in,
+    delay_field,
+    error_event,
+    query_failure,
+    status_from,
+    stream_failure,
+)
+from ._messages import metadata_from_headers
 from ._status import GrpcStatus
 
 __all__ = [
     "FORK_SUPPORT",
     "ChannelKey",
+    "ForkSupport",
+    "GrpcResponseBase",
+    "GrpcSenderBase",
     "channel_key",
     "channel_options",
     "connect_failure",
     "connect_timeout",
     "credentials_for",
     "metadata_of",
+    "new_channel",
     "status_of",
 ]
 
+_OFF = ("0", "false", "no")
+
+
+class ForkSupport:
+    """Records the processes in which each API was first used."""
+
+    def __init__(self) -> None:
+        self._users: dict[bool, _fork.OwnerProcess] = {}  # by whether the API is async
+
+    def check(self, *, is_async: bool) -> None:
+        """Record a use of one of the APIs in this process.
+
+        Raises:
+            TransportFailure: it does not work, because this process is a forked child.
+        """
+        for used_async in self._users:
+            if not self._users[used_async].is_current and not self._works(used_async, is_async):
+                raise TransportFailure(
+                    FailureKind.CONNECT,
+                    "gRPC was used before this process was forked, and does not work in it;"
+                    " use the start method 'spawn', or connect only after the fork",
+                )
+        self._users.setdefault(is_async, _fork.OwnerProcess())
+
+    def _works(self, used_async: bool, is_async: bool) -> bool:
+        is_off = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower() in _OFF
+        return not (used_async or is_async or is_off)
+
+
 ChannelKey = tuple[str, bool, int]
-"""What calls that share a channel have in common: target, TLS, and the largest message."""
+"""The properties that calls on one channel share: target, TLS, and the largest message."""
 
 FORK_SUPPORT = ForkSupport()
 """Shared by all senders of the process, because gRPC itself has one state per process."""
@@ -50,7 +97,7 @@ def channel_options(key: ChannelKey) -> list[tuple[str, Any]]:
         ("grpc.primary_user_agent", f"coreason-client/{__version__}"),
         # A new channel must connect at once, not when another channel's back-off is over.
         ("grpc.use_local_subchannel_pool", 1),
-        # The client has retries of its own, which know what may be repeated.
+        # The client has its own retries, which know what may be repeated.
         ("grpc.enable_retries", 0),
     ]
 
@@ -103,3 +150,50 @@ def connect_timeout(key: ChannelKey, seconds: float | None) -> TransportFailure:
     return TransportFailure(
         FailureKind.CONNECT_TIMEOUT, f"no connection to {key[0]} within {seconds} s"
     )
+
+
+def new_channel(api: Any, key: ChannelKey) -> Any:
+    """Return a new channel; `api` is `grpc` or `grpc.aio`."""
+    credentials, options = credentials_for(key), channel_options(key)
+    if credentials is None:
+        return api.insecure_channel(key[0], options)
+    return api.secure_channel(key[0], credentials, options)
+
+
+class GrpcResponseBase:
+    """The base of the sync and the async response."""
+
+    def __init__(self, head: ResponseHead, body: bytes, check_open: Callable[[], None]) -> None:
+        self.head = head
+        self._body = body
+        self._check_open = check_open
+        self._process = _fork.OwnerProcess()
+
+    def _end(self, error: Any) -> tuple[bytes, TransportFailure | None]:
+        """Return the last bytes of a stream that an error has ended, and the failure after them."""
+        self._check_open()
+        status = status_of(error)
+        failure = stream_failure(status)
+        return error_event(status) if failure is None else delay_field(status), failure
+
+
+class GrpcSenderBase:
+    """The base of the sync and the async sender."""
+
+    _closed = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TransportFailure(FailureKind.CLOSED, "the client was closed")
+
+    def _answer_to(self, error: Any) -> tuple[ResponseHead, bytes]:
+        """Return the head and the body for an error before the first message.
+
+        Raises:
+            TransportFailure: there was no answer.
+        """
+        self._check_open()
+        try:
+            return answer_in(status_of(error))
+        except TransportFailure as failure:
+            raise failure from error

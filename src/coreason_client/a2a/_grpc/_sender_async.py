@@ -11,33 +11,28 @@ from typing import Any
 
 import grpc.aio  # type: ignore[import-untyped]
 
-from ... import _fork
 from ..._http._types import (
     FailureKind,
     ResponseHead,
     TransportFailure,
 )
 from ..._per_loop import PerLoop
+from ._channel import (
+    STREAM_HEAD,
+    GrpcRequest,
+    message_event,
+    unary_head,
+)
 from ._connection import (
     FORK_SUPPORT,
     ChannelKey,
+    GrpcResponseBase,
+    GrpcSenderBase,
     channel_key,
-    channel_options,
     connect_failure,
     connect_timeout,
-    credentials_for,
     metadata_of,
-    status_of,
-)
-from ._exchange import (
-    STREAM_HEAD,
-    GrpcRequest,
-    answer_in,
-    delay_field,
-    error_event,
-    message_event,
-    stream_failure,
-    unary_head,
+    new_channel,
 )
 
 __all__ = ["AsyncGrpcResponse", "AsyncGrpcSender"]
@@ -46,7 +41,7 @@ _READY = grpc.ChannelConnectivity.READY
 _FAILED = frozenset({grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN})
 
 
-class AsyncGrpcResponse:
+class AsyncGrpcResponse(GrpcResponseBase):
     """A response whose messages have not all been read yet; call `aclose` in every case."""
 
     def __init__(
@@ -57,12 +52,9 @@ class AsyncGrpcResponse:
         timeout: float | None = None,
         check_open: Callable[[], None] = lambda: None,
     ) -> None:
-        self.head = head
-        self._body = body
+        super().__init__(head, body, check_open)
         self._call = call  # of a stream
         self._timeout = timeout
-        self._check_open = check_open
-        self._process = _fork.OwnerProcess()
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Iterate over the body as it arrives.
@@ -77,10 +69,8 @@ class AsyncGrpcResponse:
             try:
                 message = await read_message(self._call, self._timeout)
             except grpc.aio.AioRpcError as error:
-                self._check_open()
-                status = status_of(error)
-                failure = stream_failure(status)
-                yield error_event(status) if failure is None else delay_field(status)
+                last, failure = self._end(error)
+                yield last
                 if failure is not None:
                     raise failure from error
                 return
@@ -120,12 +110,11 @@ async def read_message(call: Any, timeout: float | None) -> bytes | None:
     return None if message is grpc.aio.EOF else bytes(message)
 
 
-class AsyncGrpcSender:
+class AsyncGrpcSender(GrpcSenderBase):
     """Sends requests on the running event loop. A forked child starts with no connections."""
 
     def __init__(self) -> None:
         self._channels: PerLoop[dict[ChannelKey, Any]] = PerLoop(asyncio.get_running_loop)
-        self._closed = False
 
     async def open(self, request: GrpcRequest) -> AsyncGrpcResponse:
         """Send the request; return the response as soon as its first message has arrived.
@@ -150,11 +139,7 @@ class AsyncGrpcSender:
                 return AsyncGrpcResponse(unary_head(body), body)
             first = await read_message(call, timeout)
         except grpc.aio.AioRpcError as error:
-            self._check_open()
-            try:
-                return AsyncGrpcResponse(*answer_in(status_of(error)))
-            except TransportFailure as failure:
-                raise failure from error
+            return AsyncGrpcResponse(*self._answer_to(error))
         except asyncio.CancelledError:
             call.cancel()
             raise
@@ -168,10 +153,6 @@ class AsyncGrpcSender:
         if _on_asyncio():
             await self._channels.aclose()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise TransportFailure(FailureKind.CLOSED, "the client was closed")
-
     async def _connected(self, request: GrpcRequest, timeout: float | None) -> Any:
         """Return a channel that is connected."""
         if not _on_asyncio():
@@ -183,7 +164,7 @@ class AsyncGrpcSender:
         channels = await self._on_this_loop()
         channel: Any = channels.get(key)
         if channel is None:
-            channel = channels[key] = _new_channel(key)
+            channel = channels[key] = new_channel(grpc.aio, key)
         try:
             async with asyncio.timeout(timeout):
                 await _connect(channel, key)
@@ -210,13 +191,6 @@ async def _connect(channel: Any, key: ChannelKey) -> None:
         if state in _FAILED:
             raise connect_failure(key, "the server cannot be reached")
         await channel.wait_for_state_change(state)
-
-
-def _new_channel(key: ChannelKey) -> Any:
-    credentials, options = credentials_for(key), channel_options(key)
-    if credentials is None:
-        return grpc.aio.insecure_channel(key[0], options)
-    return grpc.aio.secure_channel(key[0], credentials, options)
 
 
 async def _close_all(channels: dict[ChannelKey, Any]) -> None:

@@ -15,34 +15,28 @@ import grpc  # type: ignore[import-untyped]
 
 from ... import _fork
 from ..._http._types import FailureKind, ResponseHead, TransportFailure
+from ._channel import (
+    STREAM_HEAD,
+    GrpcRequest,
+    message_event,
+    unary_head,
+)
 from ._connection import (
     FORK_SUPPORT,
     ChannelKey,
+    GrpcResponseBase,
+    GrpcSenderBase,
     channel_key,
-    channel_options,
     connect_failure,
     connect_timeout,
-    credentials_for,
     metadata_of,
-    status_of,
-)
-from ._exchange import (
-    STREAM_HEAD,
-    GrpcRequest,
-    answer_in,
-    delay_field,
-    error_event,
-    message_event,
-    stream_failure,
-    unary_head,
+    new_channel,
 )
 from ._internals import READY, UNREACHABLE, connecting_state, wait_for_change
 
 __all__ = ["GrpcSender", "SyncGrpcResponse"]
 
 _LONGEST_WAIT = 0.2
-
-_FAILED = frozenset({grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN})
 
 
 class _Messages:
@@ -99,7 +93,7 @@ class _Messages:
                 return
 
 
-class SyncGrpcResponse:
+class SyncGrpcResponse(GrpcResponseBase):
     """A response whose messages have not all been read yet; call `close` in every case."""
 
     def __init__(
@@ -109,11 +103,8 @@ class SyncGrpcResponse:
         messages: _Messages | None = None,
         check_open: Callable[[], None] = lambda: None,
     ) -> None:
-        self.head = head
-        self._body = body
+        super().__init__(head, body, check_open)
         self._messages = messages  # of a stream
-        self._check_open = check_open
-        self._process = _fork.OwnerProcess()
 
     def chunks(self) -> Generator[bytes]:
         """Iterate over the body as it arrives.
@@ -128,10 +119,8 @@ class SyncGrpcResponse:
             try:
                 message = self._messages.next()
             except grpc.RpcError as error:
-                self._check_open()
-                status = status_of(error)
-                failure = stream_failure(status)
-                yield error_event(status) if failure is None else delay_field(status)
+                last, failure = self._end(error)
+                yield last
                 if failure is not None:
                     raise failure from error
                 return
@@ -155,13 +144,12 @@ class SyncGrpcResponse:
             self._messages.cancel()
 
 
-class GrpcSender:
+class GrpcSender(GrpcSenderBase):
     """Sends requests; safe to use from many threads. A forked child starts with no connections."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connections: dict[ChannelKey, _Connection] = {}
-        self._closed = False
         _fork.register(self)
 
     def open(self, request: GrpcRequest) -> SyncGrpcResponse:
@@ -188,14 +176,11 @@ class GrpcSender:
             except BaseException:
                 messages.cancel()
                 raise
-        except (grpc.RpcError, ValueError) as error:  # ValueError: the channel was closed
+        except grpc.RpcError as error:
+            return SyncGrpcResponse(*self._answer_to(error))
+        except ValueError as error:
             self._check_open()
-            if isinstance(error, ValueError):
-                raise connect_failure(channel_key(request), "the channel was closed") from error
-            try:
-                return SyncGrpcResponse(*answer_in(status_of(error)))
-            except TransportFailure as failure:
-                raise failure from error
+            raise connect_failure(channel_key(request), "the channel was closed") from error
         chunk = b"" if first is None else message_event(first)
         stream = None if first is None else messages
         return SyncGrpcResponse(STREAM_HEAD, chunk, stream, self._check_open)
@@ -235,10 +220,6 @@ class GrpcSender:
             raise
         return connection.channel
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise TransportFailure(FailureKind.CLOSED, "the client was closed")
-
 
 class _Connection:
     """A channel, and the lock of the thread that waits until it is connected."""
@@ -246,7 +227,7 @@ class _Connection:
     def __init__(self, key: ChannelKey) -> None:
         self._key = key
         self._lock = threading.Lock()
-        self.channel = _new_channel(key)
+        self.channel = new_channel(grpc, key)
 
     def connect(self, timeout: float | None) -> None:
         """Wait until the channel is connected.
@@ -270,10 +251,3 @@ class _Connection:
             return connecting_state(self.channel)
         except ValueError:
             raise connect_failure(self._key, "the channel was closed") from None
-
-
-def _new_channel(key: ChannelKey) -> Any:
-    credentials, options = credentials_for(key), channel_options(key)
-    if credentials is None:
-        return grpc.insecure_channel(key[0], options)
-    return grpc.secure_channel(key[0], credentials, options)

@@ -19,8 +19,7 @@ from google.protobuf.json_format import ParseDict, ParseError  # type: ignore[im
 from .. import errors
 from .._dialects import ERRORS_BY_REASON
 from ..errors import A2AJSONRPCError, reason_of
-from ._convert import JSON, parse_message, to_json_object
-from ._messages import message_type
+from ._messages import JSON, message_type, parse_message, to_json_object
 
 __all__ = [
     "DETAILS_KEY",

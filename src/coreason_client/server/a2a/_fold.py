@@ -1,7 +1,7 @@
 """The task that the packets of its turns add up to, and the events of each packet. No I/O.
 
 A task has one turn for each message of the user, and a turn is a stream of the log. So a task needs
-no storage of its own: everything about it follows from the packets. All objects here are JSON
+no storage: everything about it follows from the packets. All objects here are JSON
 objects in the shape of protocol 1.0.
 
 `metadata.generation` counts the changes of a task. Each change is exactly one event, so a client
@@ -9,21 +9,15 @@ that knows the generation of its last event also knows whether it has missed one
 metadata because the schema of 1.0 allows no further fields, and gRPC drops them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
-from .._packet_names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
-from ._parts import merge_texts
+from coreason_manifest.definitions.rewind import rewound_to
 
-__all__ = [
-    "GENERATION",
-    "JSON",
-    "Event",
-    "TaskFold",
-    "Turn",
-    "task_as_updates",
-]
+from .._packet_names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
+
+__all__ = ["GENERATION", "JSON", "Event", "TaskFold", "TaskTurn", "merge_texts", "task_as_updates"]
 
 JSON: TypeAlias = dict[str, Any]
 Event: TypeAlias = dict[str, JSON]
@@ -44,7 +38,7 @@ _EVENT_MEDIA_TYPE: Final = "application/vnd.coreason.event+json"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TaskTurn:
     """A message of the user and the stream that answers it; `opened` is a timestamp.
 
     A turn that only cancels the task has no message.
@@ -57,7 +51,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What one packet added to an artifact: its parts, and its members other than the parts."""
+    """The addition of one packet to an artifact: parts, and members other than the parts."""
 
     turn: str
     seq: int
@@ -188,7 +182,7 @@ class TaskFold:
 
     # Turns.
 
-    def begin(self, turn: Turn) -> Event:
+    def begin(self, turn: TaskTurn) -> Event:
         """Begin a turn; return its event, the task as it stands."""
         asked = self._status.get("message")
         if asked is not None:  # the agent's question becomes a message of the past
@@ -241,12 +235,12 @@ class TaskFold:
         return self._event("artifactUpdate", {}, artifact=artifact, **given)
 
     def _add_event(self, seq: int, event: JSON) -> list[Event]:
+        if (to_seq := rewound_to(event)) is not None:
+            return self._rewind(to_seq)
         kind, data = event.get("type"), event.get("data")
         if not isinstance(data, dict):
             return [self._add_data(seq, event)]
         match kind:
-            case "REWIND":
-                return self._rewind(data["to_seq"])
             case "THOUGHT_TRACE":
                 return [self._working(seq, data.get("content"), event)]
             case "PROGRESS_INDICATOR":
@@ -396,3 +390,20 @@ def _media_part(item: Any) -> JSON | None:
     if isinstance(item.get("alt_text"), str):
         part["metadata"] = {"altText": item["alt_text"]}
     return part
+
+
+def merge_texts(parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return parts with neighbours that are only text joined: an answer is one text."""
+    merged: list[dict[str, Any]] = []
+    texts: list[str] = []
+    for part in parts:
+        if part.keys() == {"text"}:
+            texts.append(part["text"])
+            continue
+        if texts:
+            merged.append({"text": "".join(texts)})
+            texts = []
+        merged.append(part)
+    if texts:
+        merged.append({"text": "".join(texts)})
+    return merged

@@ -1,19 +1,26 @@
-"""The messages of gRPC in both versions of the protocol: parameters and results. No I/O."""
+"""The messages of gRPC in both versions of the protocol: parameters, results, errors. No I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from coreason_client.a2a import _dialects
-from coreason_client.a2a._grpc._agent_v03 import PARAMS_FROM_V03_GRPC, RESULTS_TO_V03_GRPC
-from coreason_client.a2a._grpc._convert import parse_message, to_json_object, to_message
-from coreason_client.a2a._grpc._messages import message_type
-from coreason_client.a2a._grpc._methods import GrpcMethod
-from coreason_client.a2a.errors import InvalidParamsError, VersionNotSupportedError
+from coreason_client.a2a._grpc._messages import (
+    GrpcMethod,
+    message_type,
+    parse_message,
+    to_json_object,
+    to_message,
+)
+from coreason_client.a2a._grpc._status import GrpcStatus, status_from_error, status_with_delay
+from coreason_client.a2a.errors import A2AJSONRPCError, InvalidParamsError, VersionNotSupportedError
+from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03_GRPC, RESULTS_TO_V03_GRPC
 
 from ..http._body import too_complex
-from ._versions import V03, requested_version
+from ..http._problems import Problem
+from ._error_formats import details_of
+from ._protocol import V03, requested_version
 
-__all__ = ["check_version", "encode_result", "parse_params"]
+__all__ = ["check_version", "encode_result", "error_status", "parse_params", "problem_status"]
 
 _SCALARS: Final = (str, bytes, int, float)
 
@@ -85,3 +92,36 @@ def encode_result(method: GrpcMethod, version: str, kind: str, value: Any) -> by
     shown = value if convert is None else convert(value)
     encoded: bytes = to_message(method.response, shown).SerializeToString()
     return encoded
+
+
+# Errors and refusals as statuses
+
+_CODES: Final[Mapping[int, str]] = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    409: "ABORTED",
+    410: "OUT_OF_RANGE",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
+
+
+def error_status(version: str, error: A2AJSONRPCError) -> GrpcStatus:
+    """Return the status for an error of the protocol.
+
+    In 1.0 its details identify the error; in 0.3 its message begins with the name of the error.
+    """
+    status = status_from_error(type(error)(error.message, data=details_of(error)))
+    if version == V03:
+        return GrpcStatus(status.code, f"{type(error).__name__}: {error.message}")
+    return status
+
+
+def problem_status(problem: Problem) -> GrpcStatus:
+    """Return the status for a refusal; a `Retry-After` becomes a `RetryInfo`."""
+    wrong = "INVALID_ARGUMENT" if problem.status < 500 else "INTERNAL"
+    after = (problem.headers or {}).get("Retry-After")
+    seconds = None if after is None else int(after)
+    return status_with_delay(_CODES.get(problem.status, wrong), problem.detail, seconds)

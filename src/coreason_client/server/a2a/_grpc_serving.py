@@ -10,10 +10,8 @@ from ..engine._runtime import Runtime
 from ..http._gate import Gate
 from ..http._problems import Refusals
 from ._cards import Cards
-from ._grpc_interface import GrpcInterface
 from ._operations import Operations
-from ._ports import Address, parse_address
-from ._settings import A2A
+from ._settings import A2A, GrpcAddress, GrpcInterface, parse_address
 
 if TYPE_CHECKING:
     from ._grpc_server import GrpcServer
@@ -25,7 +23,7 @@ __all__ = ["GrpcServing"]
 class _Running:
     server: "GrpcServer"
     runtime: Runtime
-    address: Address
+    address: GrpcAddress
 
 
 class GrpcServing:
@@ -79,8 +77,7 @@ class GrpcServing:
         running = self._running
         if running is not None and running.runtime is runtime:
             raise RuntimeError(f"the gRPC server of this AgentApp listens at {running.address}")
-        from ._grpc_calls import GrpcCalls
-        from ._grpc_server import GrpcServer
+        from ._grpc_server import GrpcCalls, GrpcServer
 
         server = GrpcServer(
             GrpcCalls(*self._of_calls, runtime, self._public_url),
@@ -90,7 +87,7 @@ class GrpcServing:
             shares_port=self.shares_port,
         )
         await server.start()
-        bound = Address(wanted.host, server.port)
+        bound = GrpcAddress(wanted.host, server.port)
         self._running = _Running(server, runtime, bound)
         runtime.background.at_drain(server.begin_drain)
         runtime.background.before_stop(self._stop)
@@ -104,7 +101,7 @@ class GrpcServing:
         if running is not None:
             await running.server.stop()
 
-    def _check(self, address: Address, prefix: str, *, allow_public: bool) -> None:
+    def _check(self, address: GrpcAddress, prefix: str, *, allow_public: bool) -> None:
         """Check that gRPC may be served at an address; `prefix` is that of the arguments."""
         if not is_installed():
             raise MissingExtraError("gRPC", "grpc")

@@ -8,7 +8,6 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 
 from coreason_client.a2a import _dialects
-from coreason_client.a2a._agent_v03 import PARAMS_FROM_V03, RESULTS_TO_V03
 from coreason_client.a2a.errors import (
     A2AJSONRPCError,
     InvalidParamsError,
@@ -17,10 +16,10 @@ from coreason_client.a2a.errors import (
     MethodNotFoundError,
     VersionNotSupportedError,
 )
+from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03, RESULTS_TO_V03
 
 from ._error_formats import jsonrpc_error
-from ._names import with_json_names
-from ._versions import V03, V10
+from ._protocol import V03, V10, with_json_names
 
 __all__ = [
     "HalfCharacters",
@@ -60,7 +59,7 @@ def rpc_id(body: Any) -> RpcId:
 
 
 class HalfCharacters(dict[str, Any]):
-    """A JSON object with half of a surrogate pair in a text, which is no character.
+    """A JSON object with half of a surrogate pair in a text, which is not a character.
 
     It is valid JSON, so its id can be read, but it cannot be stored.
     """

@@ -8,17 +8,16 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import to_json
 
 from coreason_client.a2a import _dialects
-from coreason_client.a2a._agent_rest_v03 import PARAMS_FROM_V03_REST, RESULTS_TO_V03_REST
-from coreason_client.a2a._rest_v03 import V03_REST
+from coreason_client.a2a._v03._rest import V03_REST
 from coreason_client.a2a.errors import A2AJSONRPCError, InvalidParamsError
+from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03_REST, RESULTS_TO_V03_REST
 
 from ._error_formats import rest_error, status_of
 from ._incoming import wrong
 from ._jsonrpc import HalfCharacters
-from ._names import json_name, with_json_names
-from ._versions import V03, V10
+from ._protocol import V03, V10, json_name, with_json_names
 
-__all__ = ["Match", "failure", "match", "parse_params", "result"]
+__all__ = ["RouteMatch", "failure", "match", "parse_params", "result"]
 
 
 class _Rule(NamedTuple):
@@ -28,7 +27,7 @@ class _Rule(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class RouteMatch:
     """The operation of a path, and the parameters in it."""
 
     operation: str
@@ -51,7 +50,7 @@ _INTEGERS: Final = ("historyLength", "pageSize")
 _FLAGS: Final = {"true": True, "false": False}
 
 
-def match(verb: str, path: str, version: str) -> Match | None:
+def match(verb: str, path: str, version: str) -> RouteMatch | None:
     """Return the operation of a request, None if there is none; a tenant may precede its path."""
     path = path.rstrip("/")
     found = _match(verb, path, version)
@@ -62,14 +61,14 @@ def match(verb: str, path: str, version: str) -> Match | None:
     return found
 
 
-def _match(verb: str, path: str, version: str) -> Match | None:
+def _match(verb: str, path: str, version: str) -> RouteMatch | None:
     for rule in _RULES[version]:
         if rule.verb == verb and (found := rule.pattern.fullmatch(path)):
-            return Match(rule.operation, found.groupdict(), version)
+            return RouteMatch(rule.operation, found.groupdict(), version)
     return None
 
 
-def parse_params(found: Match, query: Mapping[str, str], body: Any) -> dict[str, Any]:
+def parse_params(found: RouteMatch, query: Mapping[str, str], body: Any) -> dict[str, Any]:
     """Return the parameters of an operation in the shape of 1.0: of the path, query and body.
 
     Raises:

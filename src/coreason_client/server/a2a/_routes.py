@@ -3,13 +3,14 @@
 `POST /a2a` is JSON-RPC; the paths below `/a2a` are HTTP+JSON, those of 0.3 below `/a2a/v1`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Send
 
 from coreason_client.a2a._dialects import OPERATIONS
 from coreason_client.a2a.errors import (
@@ -20,29 +21,29 @@ from coreason_client.a2a.errors import (
 )
 
 from ..._host_port import host_port
+from ...sse import encode_event
 from .._options import CARD_PATH
 from ..engine._runtime import Runtime
 from ..errors import LogError
 from ..http._body import drain_body
 from ..http._gate import Gate
 from ..http._problems import Problem, too_many_requests
-from ..http._sse_response import while_connected
+from ..http._sse_response import SSEResponse, while_connected
 from . import _jsonrpc, _rest
-from ._caller import Caller
 from ._cards import BASE, Cards
-from ._event_response import TaskEvents, single_event
 from ._fold import Event
 from ._operations import Operations
-from ._versions import V03, V10, VERSION_HEADER, requested_version
+from ._protocol import V03, V10, VERSION_HEADER, Caller, requested_version
+from ._reading import Streamed, TaskStream
 
-__all__ = ["CARD_PATH", "A2ARoutes"]
+__all__ = ["CARD_PATH", "A2ARoutes", "TaskEvents", "single_event"]
 
 _A2A_JSON: Final = "application/a2a+json"
 _JSON: Final = "application/json"
 _EXTENSIONS: Final = ("a2a-extensions", "x-a2a-extensions")  # the second one is that of 0.3
 
 
-class _Call(NamedTuple):
+class _HttpCall(NamedTuple):
     """A call of an operation; `encode` writes a kind of result, in the shape of 1.0."""
 
     operation: str
@@ -96,7 +97,7 @@ class A2ARoutes:
             return self._public_url.rstrip("/")
         scope = request.scope
         host, port = scope.get("server") or ("", None)
-        # A unix socket has a path, which is no host, and no port.
+        # A unix socket has a path, which has no host and no port.
         address = "localhost" if port is None else host_port(host, port)
         return f"{scope['scheme']}://{address}{scope.get('root_path', '')}".rstrip("/")
 
@@ -115,7 +116,7 @@ class A2ARoutes:
             id_ = _jsonrpc.rpc_id(body)
             rpc = _jsonrpc.parse_call(body, self._version(request))
             encode = partial(_jsonrpc.result, rpc)
-            call = _Call(rpc.operation, rpc.params, encode, _JSON, rpc.version)
+            call = _HttpCall(rpc.operation, rpc.params, encode, _JSON, rpc.version)
             try:
                 return await self._answer(request, principal, call)
             except A2AJSONRPCError as error:
@@ -146,7 +147,7 @@ class A2ARoutes:
             body = await self._rest_body(request, principal)
             params = _rest.parse_params(found, _query(request), body)
             encode, media_type = partial(_rest.result, version), _media_type(request, version)
-            call = _Call(found.operation, params, encode, media_type, version)
+            call = _HttpCall(found.operation, params, encode, media_type, version)
             return await self._answer(request, principal, call)
         except A2AJSONRPCError as error:
             status, document = _rest.failure(version, error)
@@ -179,7 +180,7 @@ class A2ARoutes:
             raise too_many_requests(self._gate.options, wait)
         return principal
 
-    async def _answer(self, request: Request, principal: str, call: _Call) -> Response:
+    async def _answer(self, request: Request, principal: str, call: _HttpCall) -> Response:
         named = ",".join(request.headers.get(name, "") for name in _EXTENSIONS)
         used = self._operations.used_extensions(uri.strip() for uri in named.split(","))
         headers = {"A2A-Extensions": ", ".join(used)} if used else {}
@@ -204,7 +205,7 @@ class A2ARoutes:
         return Response(body, media_type=call.media_type, headers=headers)
 
 
-def _is_read_as_stream(call: _Call, error: A2AJSONRPCError) -> bool:
+def _is_read_as_stream(call: _HttpCall, error: A2AJSONRPCError) -> bool:
     """Return whether clients expect this error of JSON-RPC as the only event of a stream.
 
     Clients of 0.3 read every answer to a streaming method so, but for wrong parameters.
@@ -233,3 +234,64 @@ def _media_type(request: Request, version: str) -> str:
     """Return the media type of a response; that of A2A only for clients that know it."""
     accepts = request.headers.get("accept", "")
     return _A2A_JSON if version == V10 and _A2A_JSON in accepts else _JSON
+
+
+# Server-sent events
+
+# A comment without the empty line after it: httpx-sse takes an empty line after an event with an id
+# for one more event, and a subscription of a2a-sdk 0.3 fails at its empty data.
+_HEARTBEAT: Final = b":\n"
+
+
+def single_event(body: bytes) -> Response:
+    """Return a stream that has one event."""
+    headers = {"Cache-Control": "no-cache"}
+    return Response(encode_event(body), headers=headers, media_type=SSEResponse.media_type)
+
+
+class TaskEvents(SSEResponse):
+    """The events of a task; `encode` writes one of them as a binding wants it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        stream: TaskStream,
+        encode: Callable[[Event], bytes],
+        headers: Mapping[str, str],
+    ) -> None:
+        super().__init__(runtime, headers)
+        self._stream = stream
+        self._encode = encode
+        self._subject = f"task {stream.task_id}"
+
+    def _left(self) -> None:
+        self._runtime.producers.remove_reader(self._stream)
+
+    def _close(self) -> None:
+        self._stream.close()
+
+    @property
+    def _position(self) -> int:
+        return self._stream.position
+
+    async def _send_all(self, send: Send) -> None:
+        runtime, stream, heartbeat = self._runtime, self._stream, self._runtime.options.heartbeat
+        while not stream.ended:
+            # Most clients do not reconnect by themselves, so they stay as long as possible.
+            leaves = runtime.readers_must_leave(joined_during_drain=True)
+            events = await stream.next(0 if leaves else heartbeat)
+            if events:
+                body = b"".join(map(self._frame, events))
+                await self._send(send, body, more=not stream.ended)
+                if stream.ended:
+                    return
+            elif leaves:
+                break
+            elif not stream.ended:
+                stream.check_producer(runtime)
+                await self._send(send, _HEARTBEAT)
+        await self._send(send, b"", more=False)
+
+    def _frame(self, streamed: Streamed) -> bytes:
+        position = None if streamed.position is None else str(streamed.position)
+        return encode_event(self._encode(streamed.event), id=position)

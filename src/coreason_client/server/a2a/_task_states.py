@@ -11,12 +11,10 @@ from coreason_client.a2a.errors import TaskNotFoundError
 from ..errors import PositionGone, UnknownStream
 from ..log.base import StreamLog
 from ..log.tasks import StreamEnd, TaskChange, TaskQuery, TaskRecord, TaskStore
-from ._caller import Caller
 from ._fold import GENERATION, JSON, TaskFold
-from ._params import task_id_of
-from ._reading import NEVER_OPENED, Position, TaskReading
-from ._snapshots import SNAPSHOT, Snapshot, shortened
-from ._states import FAILED, NOT_LISTED, TERMINAL, WORKING
+from ._incoming import task_id_of
+from ._protocol import FAILED, NOT_LISTED, TERMINAL, WORKING, Caller
+from ._reading import NEVER_OPENED, SNAPSHOT, EventPosition, Snapshot, TaskReading, shortened
 from ._turns import dump_turns, is_announced, seconds_of, timestamp, turns_of
 
 __all__ = ["TaskStates"]
@@ -69,11 +67,11 @@ class TaskStates:
             with closing(self.reading(record, messages=messages)) as reading:
                 reading.fold.as_task = is_announced(record)
                 try:
-                    await reading.skip_to(Position(len(turns), end.first_seq - 1))
+                    await reading.skip_to(EventPosition(len(turns), end.first_seq - 1))
                 except PositionGone:  # of an earlier turn
                     return None
                 reading.end_with(end.entries)
-            position = Position(len(turns), end.first_seq + len(end.entries) - 1, end.epoch)
+            position = EventPosition(len(turns), end.first_seq + len(end.entries) - 1, end.epoch)
             if await self._tasks.end(end, _change(record, reading, position)):
                 return reading.fold
             record = None
@@ -186,7 +184,7 @@ class TaskStates:
             await self.settled(record)
 
 
-def _change(record: TaskRecord, reading: TaskReading, position: Position) -> TaskChange:
+def _change(record: TaskRecord, reading: TaskReading, position: EventPosition) -> TaskChange:
     """Return the change of a task after its last turn, with its snapshot."""
     fold = reading.fold
     snapshot = Snapshot(position.turn, position.seq, fold.task(), position.epoch)

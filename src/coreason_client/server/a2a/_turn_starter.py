@@ -1,6 +1,6 @@
 """Begins the turns of tasks: a message begins a task, continues one, or joins a turn.
 
-The beginning of a turn is a task of its own, so a client that disconnects does not interrupt it.
+The beginning of a turn is its own asyncio task, so a client that disconnects does not interrupt it.
 The stream of a turn is opened together with what is stored of its task; then the log is told that
 the agent starts, and then it starts. If the process dies before the second step, whoever claims the
 stream starts the agent. The second step is fenced, so the agent starts once.
@@ -29,12 +29,18 @@ from ..http._problems import shutting_down, too_many_streams
 from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
 from ..log.tasks import TaskChange, TaskRecord, TaskStore
 from ..observe._spans import HeaderValues, StoredHeaders, trace_headers
-from ._caller import Caller
 from ._fold import JSON, TaskFold
-from ._incoming import IncomingMessage, MediaTypes, parse_message, request_for, wrong
-from ._params import optional_object, returns_immediately
-from ._push._hook import PushHook
-from ._states import INTERRUPTED, NOT_LISTED, WORKING
+from ._incoming import (
+    IncomingMessage,
+    MediaTypes,
+    optional_object,
+    parse_message,
+    request_for,
+    returns_immediately,
+    wrong,
+)
+from ._protocol import INTERRUPTED, NOT_LISTED, WORKING, Caller
+from ._push._configs import PushHook
 from ._task_states import TaskStates
 from ._turn_log import TurnLog
 from ._turns import (

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic_core import from_json, to_json
 
 from ..log.tasks import TaskRecord
-from ._states import WORKING
+from ._protocol import WORKING
 
 __all__ = [
     "JOIN_SECONDS",
@@ -82,7 +82,7 @@ def may_join(record: TaskRecord, key: UUID, now: float) -> bool:
 
 
 class TurnQuestion(NamedTuple):
-    """What the question of a turn's stream says about its task, before the request.
+    """The task of a turn, as the question of its stream names it, before the request.
 
     `started` is True once the agent was started, and not used for a durable agent. `agent_id` is
     that of the agent. The turn of a cancellation has no request.

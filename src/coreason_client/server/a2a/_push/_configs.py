@@ -9,18 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from pydantic_core import from_json, to_json
 
-from coreason_client.a2a._agent_v03 import RESULTS_TO_V03
+from coreason_client.a2a.errors import PushNotificationNotSupportedError
+from coreason_client.server.a2a._v03._conversions import RESULTS_TO_V03
 
+from ...log.tasks import TaskRecord
 from .._fold import JSON, Event
 from .._incoming import wrong
-from .._versions import V03, V10
+from .._protocol import V03, V10
 from ._urls import URLRules, WebhookURL
 
-__all__ = ["MAX_CONFIGS", "PushConfig", "config_id_of", "page_of"]
+__all__ = ["MAX_CONFIGS", "PushConfig", "PushHook", "config_id_of", "not_supported", "page_of"]
 
 MAX_CONFIGS: Final = 10
 """The greatest number of configurations of a task."""
@@ -169,3 +171,36 @@ def _authentication(given: object, path: str) -> tuple[str | None, str | None]:
     if not isinstance(scheme, str) or len(scheme) > _MAX_ID or not _SCHEME.fullmatch(scheme):
         raise wrong(f"{path}authentication.scheme", "must be a name such as Bearer")
     return scheme, credentials
+
+
+# A server without push notifications: callers need not check whether there are any
+
+
+def not_supported() -> PushNotificationNotSupportedError:
+    """Return the error for a server without push notifications."""
+    return PushNotificationNotSupportedError("This agent sends no push notifications.")
+
+
+class PushHook:
+    """A server without push notifications."""
+
+    def parse(self, configuration: Mapping[str, Any], version: str) -> PushConfig | None:
+        """Return the push configuration that a message is sent with, None if there is none.
+
+        Raises:
+            InvalidParamsError: something is wrong with it.
+            PushNotificationNotSupportedError: the server sends no notifications.
+        """
+        if configuration.get("taskPushNotificationConfig") is not None:
+            raise not_supported()
+        return None
+
+    async def register(self, record: TaskRecord, config: PushConfig) -> None:
+        """Send the events of a task from now on.
+
+        Raises:
+            InvalidParamsError: the task has too many configurations.
+        """
+
+    async def turn_added(self, task_id: UUID) -> None:
+        """Continue deliveries that wait for the user, because the task goes on."""

@@ -23,15 +23,13 @@ from ...log.base import StreamLog
 from ...log.deliveries import Delivery
 from ...log.tasks import TaskRecord, TaskStore
 from .._fold import GENERATION, JSON, Event
-from .._reading import Streamed, TaskReading
-from .._states import TERMINAL, WORKING
-from .._task_stream import TaskStream
+from .._protocol import TERMINAL, WORKING
+from .._reading import Streamed, TaskReading, TaskStream
 from .._turns import turns_of
 from ._configs import PushConfig
 from ._notifications import Notification, notifications, task_notifications
-from ._observer import DeliveryObserver
-from ._progress import Progress, retry_delay
-from ._sender import TIMEOUT, Answer, WebhookError, WebhookSender
+from ._progress import DeliveryObserver, DeliveryProgress, retry_delay
+from ._sender import TIMEOUT, WebhookError, WebhookResponse, WebhookSender
 from ._urls import URLRules
 
 __all__ = ["LEASE", "Deliverer", "DeliveryTools", "Tasks"]
@@ -46,7 +44,7 @@ _RELEASE_SECONDS: Final = 2.0
 
 
 class Tasks(Protocol):
-    """What deliverers need of the operations on tasks."""
+    """The operations on tasks that deliverers need."""
 
     async def settled(self, record: TaskRecord) -> TaskRecord:
         """Return a record whose state is that of its last turn."""
@@ -67,7 +65,7 @@ async def _no_limit(_: str) -> AsyncIterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTools:
-    """What all deliverers of a process share.
+    """The tools that all deliverers of a process share.
 
     `slot` returns the context in which a request for a principal is sent; it limits their number.
     `stopping` is set when the process ends.
@@ -96,7 +94,7 @@ class Deliverer:
         self._tools = tools
         self._held = held
         self._config = PushConfig.load(held.data)
-        self._progress = Progress.load(held.progress)
+        self._progress = DeliveryProgress.load(held.progress)
         self._boundary = self._progress.boundary
         self._restarts = 0  # of the reading
         self._principal = ""
@@ -219,7 +217,7 @@ class Deliverer:
                 return
             await self._retry_later(answer, reason)
 
-    async def _attempt(self, notification: Notification) -> tuple[Answer | None, str]:
+    async def _attempt(self, notification: Notification) -> tuple[WebhookResponse | None, str]:
         """Return the answer of the webhook, and the reason if it is a failure."""
         tools = self._tools
         async with tools.slot(self._principal):
@@ -234,7 +232,7 @@ class Deliverer:
         redirected = ", and redirects are not followed" if 300 <= answer.status < 400 else ""
         return answer, f"it answered with {answer.status}{redirected}"
 
-    async def _retry_later(self, answer: Answer | None, reason: str) -> None:
+    async def _retry_later(self, answer: WebhookResponse | None, reason: str) -> None:
         """Store a failure and wait until it is time for the next attempt."""
         tools, now = self._tools, self._tools.clock()
         progress = self._progress.failed(now, None if answer is None else answer.status)
@@ -260,11 +258,11 @@ class Deliverer:
         if self._held.due is None or self._held.due - self._tools.clock() < TIMEOUT + LEASE / 3:
             await self._extend(self._progress)
 
-    async def _extend(self, progress: Progress) -> None:
+    async def _extend(self, progress: DeliveryProgress) -> None:
         """Store progress, and hold the delivery for longer."""
         await self._store(progress, self._tools.clock() + LEASE)
 
-    async def _store(self, progress: Progress, due: float | None) -> None:
+    async def _store(self, progress: DeliveryProgress, due: float | None) -> None:
         changed = self._held.changed(due=due, progress=progress.dump())
         if not await self._tools.tasks.deliveries.replace(self._held, changed):
             raise _Lost

@@ -21,11 +21,10 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from coreason_client.a2a._agent_v03 import RESULTS_TO_V03
+from coreason_client.server.a2a._v03._conversions import RESULTS_TO_V03
 
-from .._fold import GENERATION, JSON, Event, TaskFold
-from .._parts import merge_texts
-from .._reading import Position, Streamed
+from .._fold import GENERATION, JSON, Event, TaskFold, merge_texts
+from .._reading import EventPosition, Streamed
 
 __all__ = ["Notification", "generation_of", "merge_events", "notifications", "task_notifications"]
 
@@ -42,7 +41,7 @@ class Notification:
     """
 
     body: bytes
-    position: Position | None
+    position: EventPosition | None
     generation: int
     merged: bool = False
 

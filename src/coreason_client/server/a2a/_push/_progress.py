@@ -1,5 +1,9 @@
-"""How far a delivery is, and when a failed notification is sent again. No I/O."""
+"""The progress of a delivery: when a failed notification is sent again, and what is reported.
 
+No log line or metric contains a secret, so none has the path of a URL.
+"""
+
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -7,10 +11,20 @@ from typing import Final, Self
 from pydantic_core import from_json, to_json
 
 from ...._retry import Backoff
-from .._reading import Position
+from ...log.deliveries import Delivery
+from ...observe._log_lines import ThrottledLine
+from ...observe._metrics import Metrics
+from .._reading import EventPosition
 from ._notifications import Notification
 
-__all__ = ["GIVE_UP_SECONDS", "GONE", "MAX_DELAY", "Progress", "retry_delay"]
+__all__ = [
+    "GIVE_UP_SECONDS",
+    "GONE",
+    "MAX_DELAY",
+    "DeliveryObserver",
+    "DeliveryProgress",
+    "retry_delay",
+]
 
 GIVE_UP_SECONDS: Final = 24 * 3600.0
 """After so many seconds without a success, nothing is sent to a webhook any more."""
@@ -23,8 +37,8 @@ _BACKOFF: Final = Backoff(first=1.0, longest=MAX_DELAY, max_server_delay=_MAX_SE
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What a webhook has received, and how often in a row it has failed.
+class DeliveryProgress:
+    """The last event that a webhook has received, and the number of failures in a row.
 
     Without a position, the delivery begins with the task as it stands. Events of the packet after
     the position may have been received too: those up to `generation`. A delivery is `idle` while
@@ -32,7 +46,7 @@ class Progress:
     events that was begun.
     """
 
-    position: Position | None = None
+    position: EventPosition | None = None
     generation: int = 0
     failures: int = 0
     failing_since: float | None = None
@@ -56,7 +70,7 @@ class Progress:
         """Return the progress after a success."""
         return replace(
             self,
-            position=notification.position or self.position or Position(0, 0),
+            position=notification.position or self.position or EventPosition(0, 0),
             generation=max(notification.generation, self.generation),
             failures=0,
             failing_since=None,
@@ -93,7 +107,7 @@ class Progress:
     def load(cls, stored: bytes) -> Self:
         """Return progress that was stored."""
         position, *rest = from_json(stored)
-        return cls(None if position is None else Position(*position), *rest)
+        return cls(None if position is None else EventPosition(*position), *rest)
 
 
 def retry_delay(failures: int, asked: float | None, jitter: Callable[[], float]) -> float:
@@ -105,3 +119,52 @@ def retry_delay(failures: int, asked: float | None, jitter: Callable[[], float])
     wanted = None if asked is None else min(asked, _MAX_SERVER_DELAY)
     delay = _BACKOFF.retry_delay(failures, wanted, jitter)
     return _MAX_SERVER_DELAY if delay is None else delay
+
+
+# Log lines and metrics
+
+logger = logging.getLogger("coreason_client.server")
+
+
+class DeliveryObserver:
+    """Reports what happens to the deliveries of one process."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._failures = ThrottledLine()
+
+    def delivered(self) -> None:
+        """Count a notification that a webhook has accepted."""
+        self._metrics.push_sent("delivered")
+
+    def failed(
+        self, delivery: Delivery, host: str, progress: DeliveryProgress, reason: str, seconds: float
+    ) -> None:
+        """Report a failure; the next attempt is in so many seconds."""
+        self._metrics.push_sent("failed")
+        suffix = self._failures.suffix()
+        if suffix is not None:
+            logger.warning(
+                "push notification of task %s to %s failed (%d in a row), next attempt in %.0f s:"
+                " %s%s",
+                *(delivery.task_id, host, progress.failures, seconds, reason, suffix),
+                extra={
+                    "event": "push_failed",
+                    "failures": progress.failures,
+                    "reason": reason,
+                    **_fields(delivery, host),
+                },
+            )
+
+    def disabled(self, delivery: Delivery, host: str, reason: str) -> None:
+        """Report that nothing is sent to a webhook any more."""
+        self._metrics.push_sent("disabled")
+        logger.warning(
+            "push notifications of task %s to %s are disabled: %s",
+            *(delivery.task_id, host, reason),
+            extra={"event": "push_disabled", "reason": reason, **_fields(delivery, host)},
+        )
+
+
+def _fields(delivery: Delivery, host: str) -> dict[str, str]:
+    return {"task_id": str(delivery.task_id), "config_id": delivery.name, "host": host}

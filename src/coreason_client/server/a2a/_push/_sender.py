@@ -7,21 +7,90 @@ and only the beginning of a response is read.
 """
 
 import asyncio
+import socket
 import ssl
-from collections.abc import Iterable, Mapping
-from contextlib import aclosing
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from time import time
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import httpcore2
 
 from ...._retry import retry_after
-from ._addresses import parse_address
-from ._resolver import Resolver, ThreadResolver
-from ._urls import URLRules, WebhookURL
+from ._urls import URLRules, WebhookURL, parse_address
 
-__all__ = ["TIMEOUT", "Answer", "WebhookError", "WebhookSender"]
+__all__ = [
+    "TIMEOUT",
+    "Resolver",
+    "ThreadResolver",
+    "WebhookError",
+    "WebhookResponse",
+    "WebhookSender",
+]
+
+# Resolves the hosts of webhooks, without a thread that others need.
+#
+# A client chooses the host, and with it a name server that may answer slowly. So each lookup has
+# its own thread: in a shared pool, lookups that hang would delay all others. The threads are
+# daemons, because a lookup cannot be cancelled and must not delay the end of the process.
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Iterable[str]]]
+"""Returns the addresses of a host for a port."""
+_MAX_LOOKUPS: Final = 512
+
+
+class ThreadResolver:
+    """Looks hosts up as the operating system does."""
+
+    def __init__(self, max_lookups: int = _MAX_LOOKUPS) -> None:
+        self._left = threading.BoundedSemaphore(max_lookups)
+
+    async def __call__(self, host: str, port: int) -> Iterable[str]:
+        """Return the addresses of a host.
+
+        Raises:
+            OSError, UnicodeError: it cannot be resolved, or too many lookups hang.
+        """
+        if parse_address(host) is not None:
+            return [host]
+        if not self._left.acquire(blocking=False):
+            raise OSError("too many lookups are running")
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Iterable[str]] = loop.create_future()
+        thread = threading.Thread(
+            target=self._look_up, args=(host, port, found), name="coreason-resolve", daemon=True
+        )
+        thread.start()
+        return await found
+
+    def _look_up(self, host: str, port: int, found: "asyncio.Future[Iterable[str]]") -> None:
+        addresses: list[str] = []
+        failure: Exception | None = None
+        try:
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = [str(info[4][0]) for info in infos]
+        except Exception as error:  # noqa: BLE001 - it is raised to the caller
+            failure = error
+        finally:
+            self._left.release()
+        with suppress(RuntimeError):  # the event loop is closed
+            found.get_loop().call_soon_threadsafe(_settle, found, addresses, failure)
+
+
+def _settle(
+    found: "asyncio.Future[Iterable[str]]", addresses: list[str], failure: Exception | None
+) -> None:
+    if found.done():  # nobody waits any more
+        return
+    if failure is None:
+        found.set_result(addresses)
+    else:
+        found.set_exception(failure)
+
+
+# Sending
 
 TIMEOUT: Final = 20.0
 """Seconds in which a webhook must have answered."""
@@ -43,7 +112,7 @@ class WebhookError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebhookResponse:
     """The answer of a webhook, and the seconds after which it wants the next request."""
 
     status: int
@@ -79,7 +148,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         raise failure
 
     async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
-        raise WebhookError("a socket of this machine is no webhook")
+        raise WebhookError("a socket of this machine is not a webhook")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -128,7 +197,9 @@ class WebhookSender:
             )
         return self._pool
 
-    async def post(self, url: WebhookURL, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(
+        self, url: WebhookURL, headers: Mapping[str, str], body: bytes
+    ) -> WebhookResponse:
         """Send a notification.
 
         Raises:
@@ -158,7 +229,7 @@ class WebhookSender:
             detail = shown or type(error).__name__
             raise WebhookError(f"the connection failed: {detail}") from None
 
-    async def _send(self, request: httpcore2.Request) -> Answer:
+    async def _send(self, request: httpcore2.Request) -> WebhookResponse:
         response = await self._open_pool().handle_async_request(request)
         try:
             received = 0
@@ -173,7 +244,7 @@ class WebhookSender:
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in response.headers
         }
-        return Answer(response.status, retry_after(named, time))
+        return WebhookResponse(response.status, retry_after(named, time))
 
     async def aclose(self) -> None:
         """Close all connections."""

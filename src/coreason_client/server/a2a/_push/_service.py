@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from time import time
 from typing import Any, Final
@@ -18,22 +18,19 @@ from ...errors import LogError
 from ...log.deliveries import Delivery
 from ...log.tasks import TaskRecord, TaskStore
 from ...observe._metrics import Metrics
-from .._caller import Caller
 from .._fold import JSON
 from .._incoming import wrong
-from .._reading import Position
+from .._protocol import Caller
+from .._reading import EventPosition
 from .._task_states import TaskStates
 from .._turns import turns_of
-from ._configs import MAX_CONFIGS, PushConfig, config_id_of, page_of
+from ._configs import MAX_CONFIGS, PushConfig, PushHook, config_id_of, page_of
 from ._deliverer import LEASE, Deliverer, DeliveryTools
-from ._hook import PushHook
-from ._limits import RequestSlots
-from ._observer import DeliveryObserver
-from ._progress import Progress
+from ._progress import DeliveryObserver, DeliveryProgress
 from ._sender import WebhookSender
 from ._urls import URLRules
 
-__all__ = ["PushService"]
+__all__ = ["PushService", "RequestSlots"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -85,7 +82,7 @@ class PushService(PushHook):
         """Store a configuration for a task, or replace the one with its id."""
         config = PushConfig.parse(params, self._rules, caller.version)
         record = await self._service.load(caller, params, "taskId")
-        await self._put(record, config, Progress())
+        await self._put(record, config, DeliveryProgress())
         return config.shown(str(record.task_id))
 
     async def get(self, caller: Caller, params: Mapping[str, Any]) -> JSON:
@@ -132,9 +129,11 @@ class PushService(PushHook):
             if delivery.name == config.id and delivery.data == config.dump():
                 return
         first = len(turns_of(record)) == 1
-        await self._put(record, config, Progress(Position(0, 0) if first else None))
+        await self._put(record, config, DeliveryProgress(EventPosition(0, 0) if first else None))
 
-    async def _put(self, record: TaskRecord, config: PushConfig, progress: Progress) -> None:
+    async def _put(
+        self, record: TaskRecord, config: PushConfig, progress: DeliveryProgress
+    ) -> None:
         stays = not self._runtime.closing
         due = self._clock() + (LEASE if stays else 0.0)
         delivery = Delivery(record.task_id, config.id, config.dump(), progress.dump(), due)
@@ -145,7 +144,7 @@ class PushService(PushHook):
 
     async def turn_added(self, task_id: UUID) -> None:
         for delivery in await self._tasks.deliveries.all(task_id):
-            if Progress.load(delivery.progress).idle:  # nobody works on it
+            if DeliveryProgress.load(delivery.progress).idle:  # nobody works on it
                 await self._claim(delivery)
 
     # Deliveries.
@@ -231,3 +230,35 @@ class PushService(PushHook):
             await asyncio.wait(running)
         with suppress(Exception):
             await self._sender.aclose()
+
+
+# Limits of requests at the same time
+
+_OF_ALL: Final = 256
+_OF_A_PRINCIPAL: Final = 32
+
+
+class RequestSlots:
+    """Slots for requests: so many in all, and so many for each principal.
+
+    So the webhooks of one client, which may all hang, cannot delay those of the others.
+    """
+
+    def __init__(self, of_all: int = _OF_ALL, of_a_principal: int = _OF_A_PRINCIPAL) -> None:
+        self._all = asyncio.Semaphore(of_all)
+        self._of_a_principal = of_a_principal
+        self._by_principal: dict[str, asyncio.Semaphore] = {}
+        self._users: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def slot(self, principal: str) -> AsyncIterator[None]:
+        """Wait for a slot and hold it."""
+        own = self._by_principal.setdefault(principal, asyncio.Semaphore(self._of_a_principal))
+        self._users[principal] = self._users.get(principal, 0) + 1
+        try:
+            async with own, self._all:
+                yield
+        finally:
+            self._users[principal] -= 1
+            if not self._users[principal]:
+                del self._users[principal], self._by_principal[principal]

@@ -1,4 +1,4 @@
-"""The HTTP+JSON form of 0.3 as a dialect: conversions to and from 1.0, and its errors. Pure.
+"""The HTTP+JSON and gRPC forms of 0.3 as dialects: conversions to and from 1.0, and errors. Pure.
 
 Servers of 0.3 do not use the JSON of the 0.3 specification here, but the ProtoJSON of its proto
 file:
@@ -25,12 +25,13 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from . import errors
-from ._dialects import (
+from .. import errors
+from .._dialects import V03
+from ..errors import A2AHTTPError, A2AJSONRPCError
+from ._shapes import (
     JSON,
     ROLES_FROM_V03,
     STATES_FROM_V03,
-    V03,
     card_from_v03,
     configuration_to_v03,
     convert_each,
@@ -45,9 +46,8 @@ from ._dialects import (
     without,
     without_none,
 )
-from .errors import A2AHTTPError, A2AJSONRPCError
 
-__all__ = ["V03_REST", "protocol_error"]
+__all__ = ["V03_GRPC", "V03_REST", "protocol_error"]
 
 _PUSH_NAME = re.compile(r"tasks/([^/]+)/pushNotificationConfigs/(.*)")
 _WRAPPERS = ("task", "message", "statusUpdate", "artifactUpdate")
@@ -55,7 +55,7 @@ _WRAPPERS = ("task", "message", "statusUpdate", "artifactUpdate")
 # Parts
 
 
-def _part_to_rest(part: JSON) -> JSON:
+def part_to_rest(part: JSON) -> JSON:
     old = part_to_v03(part)
     found = without_none(metadata=old.get("metadata"))
     if old["kind"] == "text":
@@ -98,13 +98,13 @@ def _decode_once(value: object) -> object:
 # Messages, tasks and events
 
 
-def _message_to_rest(message: JSON) -> JSON:
+def message_to_rest(message: JSON) -> JSON:
     names = ("messageId", "contextId", "taskId", "role", "metadata", "extensions")
     kept = {name: message[name] for name in names if message.get(name)}
-    return {**kept, "content": convert_each(_part_to_rest)(message.get("parts", []))}
+    return {**kept, "content": convert_each(part_to_rest)(message.get("parts", []))}
 
 
-def _message_from_rest(message: JSON) -> JSON:
+def message_from_rest(message: JSON) -> JSON:
     if "content" in message and "parts" not in message:
         message = {**without(message, "content"), "parts": message["content"]}
     return convert_members(
@@ -119,7 +119,7 @@ _STATES_FROM_REST = {**STATES_FROM_V03, "TASK_STATE_CANCELLED": "TASK_STATE_CANC
 
 def _status_from_rest(status: JSON) -> JSON:
     return convert_members(
-        status, state=translate(_STATES_FROM_REST), message=convert_object(_message_from_rest)
+        status, state=translate(_STATES_FROM_REST), message=convert_object(message_from_rest)
     )
 
 
@@ -132,7 +132,7 @@ def _task_from_rest(task: JSON) -> JSON:
         without(task, "kind"),
         status=convert_object(_status_from_rest),
         artifacts=convert_each(_artifact_from_rest),
-        history=convert_each(_message_from_rest),
+        history=convert_each(message_from_rest),
     )
 
 
@@ -142,7 +142,7 @@ def _event_from_rest(event: JSON) -> JSON:
     return convert_members(
         event,
         task=convert_object(_task_from_rest),
-        message=convert_object(_message_from_rest),
+        message=convert_object(message_from_rest),
         statusUpdate=convert_object(
             lambda e: convert_members(e, status=convert_object(_status_from_rest))
         ),
@@ -166,7 +166,7 @@ def _send_to_rest(params: JSON) -> JSON:
         ),
     }
     return {
-        "message": convert_object(_message_to_rest)(params.get("message")),
+        "message": convert_object(message_to_rest)(params.get("message")),
         "configuration": configuration,
         **without_none(metadata=params.get("metadata")),
     }
@@ -292,3 +292,37 @@ def _error_class(operation: str, error: A2AHTTPError) -> tuple[type[A2AJSONRPCEr
     status = error.status or 0
     kind = _BY_TYPE.get(str(problem.get("type")))
     return kind or _BY_OPERATION.get((status, operation)) or _BY_STATUS.get(status), message
+
+
+# Over gRPC: the same messages; a request names a task by one text, such as `tasks/{id}`
+
+
+def _task_name(params: JSON) -> JSON:
+    return {"name": f"tasks/{params.get('id', '')}"} | without_none(
+        historyLength=params.get("historyLength")
+    )
+
+
+def _push_name(params: JSON) -> JSON:
+    task, config = params.get("taskId", ""), params.get("id") or ""
+    return {"name": f"tasks/{task}/pushNotificationConfigs/{config}"}
+
+
+def _push_parent(params: JSON) -> JSON:
+    return {"parent": f"tasks/{params.get('taskId', '')}"} | without_none(
+        pageSize=params.get("pageSize"), pageToken=params.get("pageToken")
+    )
+
+
+V03_GRPC = replace(
+    V03_REST,
+    encode={
+        **V03_REST.encode,
+        "get_task": _task_name,
+        "cancel_task": _task_name,
+        "resubscribe": _task_name,
+        "get_push_config": _push_name,
+        "list_push_configs": _push_parent,
+        "delete_push_config": _push_name,
+    },
+)
