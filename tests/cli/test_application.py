@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from coreason_client import CAPClient
-from coreason_client.cli._application import ServeConfig, redacted_log
 from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.serve._application import ServeConfig, redacted_log
 from coreason_client.server import (
     A2A,
     MemoryStreamLog,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coreason_client.cli._application import ServeConfig
-from coreason_client.cli._banner import banner
+from coreason_client.cli.serve._application import ServeConfig
+from coreason_client.cli.serve._serving import banner
 
 from .test_application import CONFIG
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli._chat_settings import ChatSettings, Options, resolve
+from coreason_client.cli.chat._settings import ChatSettings, Options, resolve
 from coreason_client.cli.exits import Failure
 from coreason_client.cli.profiles import Profile
 from tests.each import each

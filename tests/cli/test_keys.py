@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli._keys import Keys
 from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.serve._secrets import Keys
 
 from .command import PATIENCE
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.cli.llm._choose import check_place, chosen_id
+from coreason_client.cli.llm._history import check_place, chosen_id
 from coreason_client.cli.llm._turns import Turn
 
 

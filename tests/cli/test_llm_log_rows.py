@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli.llm._log_rows import (
+from coreason_client.cli.llm._logs import (
     heading,
     matches,
     message_lines,

@@ -2,8 +2,7 @@
 
 from rich.text import Text
 
-from coreason_client.cli.output._page import Page
-from coreason_client.cli.output._page_history import PageAction, PageHistory
+from coreason_client.cli.output._page import Page, PageAction, PageHistory
 
 NOTICE = ["", "The agent was restarted. The text above is void; the answer starts again:"]
 

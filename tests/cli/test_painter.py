@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from coreason_client.cli.output import _painter
+from coreason_client.cli.output import _live as _painter
+from coreason_client.cli.output._live import Painter
 from coreason_client.cli.output._page import Page
-from coreason_client.cli.output._painter import Painter
 from coreason_client.cli.output._screen import Screen
 
 from .terminal import Emulator, EmulatorFile

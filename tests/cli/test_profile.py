@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.cli.profiles._profile import Profile, ProfileError, is_name, parse_profile
+from coreason_client.cli.profiles import Profile, ProfileError, is_name, parse_profile
 from tests.each import each
 
 URL = {"url": "https://agent.example"}

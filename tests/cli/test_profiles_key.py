@@ -4,10 +4,9 @@ import sys
 
 import pytest
 
+from coreason_client.cli import profiles as _key
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.cli.profiles import _key
-from coreason_client.cli.profiles._key import profile_key
-from coreason_client.cli.profiles._profile import Profile
+from coreason_client.cli.profiles import Profile, profile_key
 
 
 def printing(program: str) -> Profile:

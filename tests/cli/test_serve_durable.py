@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from coreason_client import CAPClient
-from coreason_client.cli import _application
-from coreason_client.cli._application import ServeConfig, worker_app
-from coreason_client.cli._serve_options import DEFAULT_MAX_RESTARTS
+from coreason_client.cli.serve import _application
+from coreason_client.cli.serve._application import ServeConfig, worker_app
+from coreason_client.cli.serve._options import DEFAULT_MAX_RESTARTS
 from coreason_client.server import AgentApp
 
 from .command import Process, coreason_here

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli._serve_rules import Rules, address_rules, process_rules, refuse, tls_rules
 from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.serve._rules import Rules, address_rules, process_rules, refuse, tls_rules
 from tests.each import each
 
 SOCK, PEM = Path("a.sock"), Path("a.pem")

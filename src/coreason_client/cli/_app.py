@@ -1,13 +1,13 @@
 """The Typer application with all commands."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from coreason_client import __version__
 
-from ._group import CommandGroup
 from .a2a import app as a2a
 from .backup import app as store
 from .chat import EPILOG as CHAT_EPILOG
@@ -23,7 +23,19 @@ from .profiles import PROFILES_EPILOG, profiles
 from .serve import EPILOG as SERVE_EPILOG
 from .serve import serve
 
-__all__ = ["app"]
+__all__ = ["CommandGroup", "app"]
+
+
+class CommandGroup(TyperGroup):
+    """Finds `llm logs` beside `llm`, which takes any other words as a question."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the rest of the arguments."""
+        name = " ".join(args[:2])
+        if len(args) > 1 and (command := self.get_command(ctx, name)) is not None:
+            return name, command, args[2:]
+        return super().resolve_command(ctx, args)
+
 
 _EPILOG = f"""\
 \b

@@ -1,7 +1,9 @@
-"""A conversation at a prompt, until the user leaves."""
+"""A conversation at a prompt, until the user leaves, and the file that it can be saved to."""
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import get_terminal_size
@@ -10,9 +12,8 @@ from typing import Protocol
 from coreason_client import ArgumentError, CoreasonError
 
 from ._attached import Attached, AttachFailure, read_attached
-from ._transcript import Transcript, Turn
 from .exits import ExitCode, Failure, report_error
-from .output import print_stderr
+from .output import clean, escaped_json, print_stderr
 from .prompt import (
     Command,
     LineCleared,
@@ -24,7 +25,61 @@ from .prompt import (
     parse_line,
 )
 
-__all__ = ["Partner", "converse"]
+__all__ = ["Partner", "Transcript", "TranscriptTurn", "converse"]
+
+# The file of /save
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptTurn:
+    """A message of the user and its answer."""
+
+    time: str
+    """When the message was sent, in UTC."""
+
+    question: str
+    attachments: Sequence[str]
+    answer: str
+
+    problem: str | None = None
+    """Why the answer is missing or incomplete; None if it is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The turns of a conversation that were held at this prompt."""
+
+    partner: str
+    conversation: str | None
+    turns: Sequence[TranscriptTurn]
+
+    def as_json(self) -> str:
+        """Return an object with the conversation and its turns."""
+        return escaped_json(json.dumps(asdict(self), ensure_ascii=False, indent=2)) + "\n"
+
+    def as_markdown(self) -> str:
+        """Return a document with a heading for each message and each answer."""
+        lines = [f"# Conversation with {self.partner}"]
+        if self.conversation is not None:
+            lines.append(f"ID: `{self.conversation}`")
+        for turn in self.turns:
+            lines += ["## Question", *_question(turn), "## Answer", *_answer(turn)]
+        return clean("\n\n".join(lines)) + "\n"
+
+    def for_file(self, name: str) -> str:
+        """Return the content of a file with this name."""
+        return self.as_json() if name.lower().endswith(".json") else self.as_markdown()
+
+
+def _question(turn: TranscriptTurn) -> list[str]:
+    attached = [f"Attached: {', '.join(turn.attachments)}"] if turn.attachments else []
+    return [*([turn.question] if turn.question else []), *attached]
+
+
+def _answer(turn: TranscriptTurn) -> list[str]:
+    answer = [turn.answer.strip()] if turn.answer.strip() else []
+    return answer if turn.problem is None else [*answer, f"*Incomplete: {turn.problem}*"]
+
 
 _GREETING = "Talking to {}. Type /help for the commands, Ctrl-D to leave."
 _STOPPED = "stopped"
@@ -93,7 +148,7 @@ class Conversation:
         self._name = name
         self._reader = reader
         self._attached = list(attached)
-        self._turns: list[Turn] = []
+        self._turns: list[TranscriptTurn] = []
 
     def next_line(self) -> str | None:
         """Read a line; return None if the user wants to leave.
@@ -157,7 +212,7 @@ class Conversation:
             report_error(error)
             problem = str(error)
         names = [one.name for one in attached]
-        self._turns.append(Turn(sent, text, names, self._partner.answer, problem))
+        self._turns.append(TranscriptTurn(sent, text, names, self._partner.answer, problem))
 
     def _attach(self, name: str) -> None:
         try:

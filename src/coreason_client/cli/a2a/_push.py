@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..output import open_output, print_stderr, show_rows
-from ._agent import AgentOptions
-from ._commands import AsJson, TaskId, agent_command
-from ._groups import PUSH_EXAMPLES, push
-from ._redaction import redacting
+from ._agent import AgentOptions, redacting
+from ._commands import PUSH_EXAMPLES, AsJson, TaskId, agent_command, push
 
 if TYPE_CHECKING:
     from coreason_client.a2a import TaskPushNotificationConfig

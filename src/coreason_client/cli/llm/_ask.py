@@ -2,9 +2,11 @@
 
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+
+from coreason_client import ArgumentError
 
 from .._logs import show_logs
 from .._options import BaseUrl, Verbose
@@ -12,7 +14,7 @@ from ..exits import EXIT_CODES_HINT, exit_codes
 from ..profiles import complete_profile
 from ._completion import complete_conversation, complete_model, complete_word
 
-__all__ = ["EPILOG", "NO_LOG_VARIABLE", "llm"]
+__all__ = ["EPILOG", "NO_LOG_VARIABLE", "llm", "number_or_none"]
 
 NO_LOG_VARIABLE = "COREASON_LLM_NO_LOG"
 EPILOG = f"""\
@@ -151,7 +153,6 @@ def llm(
     with exit_codes():
         # Logs must not be mixed with the answer unless -v asks for them.
         show_logs(verbose, default_level=logging.CRITICAL)
-        from ._numbers import number_or_none
         from ._question_answer import Options, ask, with_profile
 
         model, system = with_profile(profile, model, system)
@@ -174,3 +175,24 @@ def llm(
                 show_usage=verbose > 0 or sys.stderr.isatty(),
             )
         )
+
+
+T = TypeVar("T", int, float)
+
+
+def number_or_none(text: str, option: str, kind: type[T]) -> T | None:
+    """Return the number in a text, or None for "none".
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    if text.strip().lower() == "none":
+        return None
+    # Python's own rules also accept 1_000 and digits of other scripts.
+    if text.isascii() and "_" not in text:
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    rule = "must be a whole number, or none" if kind is int else "must be a number, or none"
+    raise ArgumentError(option, rule, text)

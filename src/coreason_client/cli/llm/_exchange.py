@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .._usage import usage_line
+from .._text import usage_line
 from ..exits import ExitCode, Failure
 from ..output import Output, open_output, print_dimmed, print_stderr
 from ._history import without_query
@@ -66,7 +66,7 @@ class Exchange:
 
         from coreason_client.llm import LLMError
 
-        from .._llm_client import with_option_names
+        from .._load import with_option_names
 
         try:
             with shown.open() as output:

@@ -1,26 +1,28 @@
 """Runs `coreason llm`: from the options to the answer, which is shown and saved."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from mimetypes import guess_extension
+from typing import TYPE_CHECKING, Any
 
-from .._attached import read_attached
-from .._llm_client import create_client
-from .._load import load_object
+from coreason_client.llm._audio_format import audio_format
+
+from .._attached import Attached, AttachFailure, FileText, file_content, read_attached, type_of_name
+from .._load import create_client, load_object
 from .._question import joined_words, question
+from .._text import encodable
 from ..exits import ExitCode, Failure
 from ..profiles import load_profiles
-from ._choose import check_place
 from ._exchange import Exchange, Shown, print_continue, print_notes
-from ._history import History, open_history, without_query
-from ._parts import user_message
+from ._history import History, check_place, open_history, without_query
 from ._schema import read_schema
 from ._turns import context_messages, system_prompt
 
+__all__ = ["Options", "ask", "user_message", "with_profile"]
+
 if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, Message
-
-__all__ = ["Options", "ask", "with_profile"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,3 +131,68 @@ def _user_message(options: Options) -> "Message":
         stdin_is_used="-" in options.attach,
     )
     return user_message(text, attached)
+
+
+# The message of the user. A file that is text becomes text; other files become parts of the kinds
+# image, audio and file. A URL is passed on for the provider to fetch; its type follows from the
+# name in its path.
+
+Part = dict[str, Any]
+
+
+def user_message(question: str, attached: Sequence[Attached]) -> dict[str, Any]:
+    """Return the message; the attachments precede the question.
+
+    Raises:
+        Failure: the type of an attachment is unknown.
+    """
+    parts = [_part(one) for one in attached]
+    if question:
+        parts.append(_text(encodable(question)))
+    if all(part["type"] == "text" for part in parts):
+        # Some servers understand only plain text.
+        return {"role": "user", "content": "\n\n".join(part["text"] for part in parts)}
+    return {"role": "user", "content": parts}
+
+
+def _part(attached: Attached) -> Part:
+    if attached.content is None:
+        return _url_part(attached.name, attached.filename)
+    return _file_part(attached, attached.content)
+
+
+def _url_part(url: str, filename: str) -> Part:
+    media_type = type_of_name(filename)
+    if media_type is None:
+        raise AttachFailure(
+            url,
+            "the name in the URL does not show a type; download the file and attach it,"
+            " for example with: curl URL | coreason llm -a - …",
+        )
+    if media_type.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": url}}
+    if media_type.startswith("audio/"):
+        raise AttachFailure(url, "providers do not fetch audio; download the file and attach it")
+    return {"type": "file", "file": {"file_url": url, "filename": filename}}
+
+
+def _file_part(attached: Attached, content: bytes) -> Part:
+    found = file_content(attached, content)
+    if isinstance(found, FileText):
+        return _text(found.text)
+    media_type, filename = found.media_type, attached.filename
+    data = b64encode(content).decode()
+    kind = media_type.partition("/")[0]
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
+    if kind == "audio":
+        audio = {"data": data, "format": audio_format(media_type)}
+        return {"type": "input_audio", "input_audio": audio}
+    if attached.name == "-":
+        filename += guess_extension(media_type) or ""  # some providers need it
+    file_data = f"data:{media_type};base64,{data}"
+    return {"type": "file", "file": {"file_data": file_data, "filename": filename}}
+
+
+def _text(text: str) -> Part:
+    return {"type": "text", "text": text}

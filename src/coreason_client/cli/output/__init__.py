@@ -7,10 +7,11 @@ write single lines. All of them sanitise their text, so callers need not remove 
 from collections.abc import Callable, Iterable
 
 from ._base import Json, Output, Source
-from ._clean import clean, escaped_json
 from ._keyboard import echo_off
 from ._lines import (
     LogHandler,
+    clean,
+    escaped_json,
     flush,
     print_dimmed,
     print_error,
@@ -45,7 +46,7 @@ def open_output(*, as_json: bool, status: Callable[[], str] = str) -> Output:
     `status` returns a line to show below an answer while it is drawn, or an empty string.
     """
     if as_json:
-        from ._json import JsonOutput
+        from ._plain import JsonOutput
 
         return JsonOutput()
     from ._live import LiveOutput, live_console

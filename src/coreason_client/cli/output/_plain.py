@@ -1,14 +1,27 @@
-"""The output for pipes, files and terminals that cannot be redrawn."""
+"""The outputs that draw nothing: JSON for programs, and plain text for pipes and files."""
 
 import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from ._base import Output, Source
-from ._clean import Cleaner, clean
-from ._lines import print_dimmed, print_stderr
+from ._base import Json, Output, Source
+from ._lines import Cleaner, clean, print_dimmed, print_json, print_stderr
 
-__all__ = ["PlainOutput"]
+__all__ = ["JsonOutput", "PlainOutput"]
+
+
+class JsonOutput(Output):
+    """Writes only the recorded objects; a report goes to stderr."""
+
+    can_rewind = True  # the packet that makes others void is written like any other
+
+    def record(self, json: Json) -> None:
+        """Write the object."""
+        print_json(json())
+
+    def report(self, text: str) -> None:
+        """Write to stderr, to keep stdout free of anything but JSON."""
+        print_stderr(text)
 
 
 class PlainOutput(Output):

@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ._clean import clean
-from ._lines import print_stdout
+from ._lines import clean, print_stdout
 
 __all__ = ["show_rows", "show_table"]
 

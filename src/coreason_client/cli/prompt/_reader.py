@@ -6,7 +6,13 @@ from typing import Protocol
 
 from ..output import print_stderr, prompt
 
-__all__ = ["PROMPT", "LineCleared", "PlainReader", "Reader", "is_yes"]
+__all__ = [
+    "PROMPT",
+    "LineCleared",
+    "PlainReader",
+    "Reader",
+    "is_yes",
+]
 
 PROMPT = "> "
 
