@@ -11,7 +11,7 @@ import pytest
 
 from coreason_client.a2a import A2AClient, TaskState
 from coreason_client.inspector import A2ATarget, Inspector
-from coreason_client.inspector._a2a_agent import A2ABridge
+from coreason_client.inspector._a2a_backend import A2ABridge
 from coreason_client.inspector._a2a_packets import Conversation
 from coreason_client.server import running
 from tests.a2a.loopback import Answer as Response

@@ -1,8 +1,8 @@
 import json
 from typing import Any
 
-from coreason_client.testing._recording._exchange import Exchange
-from coreason_client.testing._recording._matching import Match, differences, find, same_id
+from coreason_client.testing._recording._file import Exchange
+from coreason_client.testing._replay import Match, differences, find, same_id
 from tests.each import each
 
 ID = "3f9fd00b-31f9-471f-8ec8-89868f0327a9"

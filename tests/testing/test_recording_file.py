@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.testing._recording._exchange import Exchange, RecordedChunk, Recording
-from coreason_client.testing._recording._file import RecordingError, dump, load
+from coreason_client.testing._recording._file import (
+    Exchange,
+    RecordedChunk,
+    Recording,
+    RecordingError,
+    dump,
+    load,
+)
 from tests.each import each
 
 HEAD = '{"format": "coreason-recording", "version": 1, "base": ""}\n'

@@ -7,10 +7,9 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.testing._recording._exchange import Exchange, RecordedChunk, Recording
-from coreason_client.testing._recording._file import dump, load
-from coreason_client.testing._recording._secret_names import MASK
+from coreason_client.testing._recording._file import Exchange, RecordedChunk, Recording, dump, load
 from coreason_client.testing._recording._secrets import environment_secrets, without_secrets
+from coreason_client.testing._secret_names import MASK
 from tests.each import each
 
 KEY = "sEcReT/k+e=y-17"

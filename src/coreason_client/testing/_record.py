@@ -9,8 +9,7 @@ from time import monotonic
 from .._http._checks import check_url
 from ._block import LoopbackBlock, report
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
-from ._recording._exchange import BASE, End, Exchange, RecordedChunk, Recording
-from ._recording._file import dump
+from ._recording._file import BASE, End, Exchange, RecordedChunk, Recording, dump
 from ._recording._secrets import environment_secrets, without_secrets
 from ._recording._upstream import Unreachable, Upstream
 

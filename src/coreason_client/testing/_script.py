@@ -23,10 +23,24 @@ from ..errors import ArgumentError, MissingExtraError
 try:
     from ..server import AgentStream
     from ..server.engine._agent import as_runner
+    from ..server.parts import PartContent, dump_parts
 except MissingExtraError:
     raise MissingExtraError("coreason_client.testing.fake_agent", "server") from None
 
-__all__ = ["Item", "Player", "Script", "as_player", "delay", "disconnect", "fail"]
+__all__ = [
+    "Item",
+    "Player",
+    "Script",
+    "artifact",
+    "as_player",
+    "ask",
+    "delay",
+    "disconnect",
+    "fail",
+    "message",
+    "reject",
+    "status",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +204,74 @@ def _message(item: object, where: str) -> str:
         f"{where} must be text, an event, a packet, an agent, delay(…), disconnect() or fail(…), "
         f"got {type(item).__name__}"
     )
+
+
+# Items of A2A. They are agents of one step each, so that `fake_agent` can play them too.
+
+AgentStep: TypeAlias = Callable[[ServiceRequest, AgentStream], Awaitable[None]]
+
+
+def artifact(
+    name: str, *parts: PartContent, append: bool = False, last_chunk: bool = True
+) -> AgentStep:
+    """Return an item with which the agent writes a result beside its text.
+
+    A part is text, data (a dict or a list), a `File` or a `Link`. A result in several pieces has
+    one name; all but the first have `append`, and all but the last `last_chunk=False`.
+
+    Raises:
+        ArgumentError: there is no part, or one has another type.
+    """
+    dump_parts(parts)  # checked here, where the script is written
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.artifact(name, *parts, append=append, last_chunk=last_chunk)
+
+    return write
+
+
+def ask(question: str, *, auth: bool = False) -> AgentStep:
+    """Return an item with which the agent asks back: the task is in the state INPUT_REQUIRED.
+
+    It ends the script; the next script answers the next message. With `auth` the state is
+    AUTH_REQUIRED.
+    """
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.ask(question, auth=auth)
+
+    return write
+
+
+def message(*parts: PartContent) -> AgentStep:
+    """Return an item with which the agent answers with a message instead of a task.
+
+    It must be the only item of its script.
+
+    Raises:
+        ArgumentError: there is no part, or one has another type.
+    """
+    dump_parts(parts)
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.message(*parts)
+
+    return write
+
+
+def reject(reason: str) -> AgentStep:
+    """Return an item with which the agent refuses: the task is in the state REJECTED."""
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.reject(reason)
+
+    return write
+
+
+def status(text: str) -> AgentStep:
+    """Return an item with which the agent sends its state: WORKING, with a message."""
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.thought(text)
+
+    return write

@@ -4,15 +4,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import count
+from struct import pack
 from typing import Any
 from urllib.parse import unquote
+from zlib import crc32
 
 from ._anthropic_wire import joined_text
-from ._event_stream import encode
 from ._turns import FinishReason, ModelFailure
 from ._wire import Asked, Call, Chunk, Script, Wire, counts, dumped, tool_message, with_calls
 
-__all__ = ["BEDROCK"]
+__all__ = ["BEDROCK", "encode", "frame"]
 
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "end_turn",
@@ -171,3 +172,23 @@ def _failure_event(failure: ModelFailure) -> bytes:
 
 _CONTENT_TYPE = "application/vnd.amazon.eventstream"
 BEDROCK = Wire("bedrock", _CONTENT_TYPE, _read, _stream, _body, _failure, _failure_event)
+
+
+# Framing: `application/vnd.amazon.eventstream`.
+
+
+def encode(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """Return one frame, with headers that are text."""
+    return frame(b"".join(map(_header, headers, headers.values())), payload)
+
+
+def frame(headers: bytes, payload: bytes) -> bytes:
+    """Return one frame with the bytes of its headers, and both checksums."""
+    lengths = pack(">II", 16 + len(headers) + len(payload), len(headers))
+    start = lengths + pack(">I", crc32(lengths)) + headers + payload
+    return start + pack(">I", crc32(start))
+
+
+def _header(name: str, value: str) -> bytes:
+    content = value.encode()
+    return bytes([len(name)]) + name.encode() + b"\7" + pack(">H", len(content)) + content

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from .._http_bytes import HTTPHead, MalformedHTTP, read_body, read_head
-from .._loopback import HTTPRequest, ResponseWriter
-from ._exchange import End
+from .._loopback import HTTPHead, HTTPRequest, MalformedHTTP, ResponseWriter, read_body, read_head
+from ._file import End
 
 __all__ = ["Observer", "Unreachable", "Upstream"]
 

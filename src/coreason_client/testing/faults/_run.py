@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._hidden import HiddenHeaders
+from .._secret_names import HiddenHeaders
 from ._logs import Plan
 from ._table import Fault
 from ._wire import Packet

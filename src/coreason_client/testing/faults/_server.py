@@ -14,13 +14,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ...errors import ArgumentError
+from . import _connection_faults, _content_faults  # noqa: F401 - they fill `FAULTS`
 from . import _wire as wire
-from ._connection import Connection
-from ._exchange import BadCursorError, Exchange
+from ._exchange import BadCursorError, Connection, Exchange
 from ._logs import Plan
 from ._run import FaultRun
-from ._scripts import FAULTS
-from ._table import find_fault
+from ._table import FAULTS, find_fault
 from ._wire import File
 
 __all__ = ["FAULTS", "FaultServer"]

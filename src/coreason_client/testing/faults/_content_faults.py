@@ -1,4 +1,4 @@
-"""Faults in the content of events, and unusual content that a client must accept."""
+"""Faults in events: their content, their numbers and ids, errors inside a stream, unusual ends."""
 
 import asyncio
 import itertools
@@ -6,14 +6,23 @@ import zlib
 from dataclasses import replace
 from typing import Final, Literal
 
-from ._exchange import Exchange
-from ._logs import EMOJI
-from ._parts import MIB, PIECE, cut_in_half, replace_next
+from ._exchange import MIB, PIECE, Exchange, Loss, cut, cut_in_half, lose, replace_next
+from ._logs import (
+    EMOJI,
+    far_jump_log,
+    fatal_log,
+    gap_log,
+    low_close_log,
+    stream_error,
+    swapped_log,
+    transient_log,
+    unfinished_log,
+    warning_log,
+)
 from ._table import fault
 from ._wire import BOM, Packet, chunk, compact, pieces, sse
 
-__all__ = ["GARBAGE"]  # the faults are found by name, in `FAULTS`
-
+__all__ = ["GARBAGE"]
 
 # Each line must be ignored. The last but one holds characters that are no line ends in SSE,
 # though str.splitlines() takes them for such: a decoder that splits there sees a phantom event.
@@ -204,3 +213,140 @@ async def gzip(exchange: Exchange, *, cut: bool = False) -> None:
     else:
         await exchange.chunk(squeeze.flush())
         await exchange.end()
+
+
+# Numbers and ids.
+
+
+@fault(always=True)
+async def ignores_last_event_id(exchange: Exchange) -> None:
+    """Lose the first connection and replay everything from the start on each reconnect."""
+    if exchange.attempt == 1:
+        await lose(exchange)
+    else:
+        await exchange.serve(exchange.run.packets)
+
+
+@fault(always=True)
+async def duplicates(exchange: Exchange) -> None:
+    """Send every packet twice, and all up to the fault once more at that point."""
+    before, rest = exchange.split()
+    twice = [packet for packet in before for _ in range(2)]
+    await exchange.serve([*twice, *before, *(packet for packet in rest for _ in range(2))])
+
+
+@fault()
+async def out_of_order(exchange: Exchange) -> None:
+    """Swap the two packets after the fault on the first connection."""
+    before, rest = exchange.split()
+    await exchange.serve([*before, *rest[1:2], *rest[:1], *rest[2:]])
+
+
+@fault(always=True, log=swapped_log)
+async def out_of_order_always(exchange: Exchange) -> None:
+    """Swap the two packets after the fault on every connection."""
+    await exchange.serve_rest()
+
+
+@fault(always=True, log=far_jump_log)
+async def one_number_too_high(exchange: Exchange) -> None:
+    """Give one packet a number that is far too high, on every connection."""
+    await exchange.serve_rest()
+
+
+@fault(always=True, log=low_close_log)
+async def close_number_too_low(exchange: Exchange) -> None:
+    """Give CLOSE the number of the packet before it."""
+    await exchange.serve_rest()
+
+
+@fault()
+async def gap_once(exchange: Exchange) -> None:
+    """Leave out one packet on the first connection and have it on the next."""
+    before, rest = exchange.split()
+    await exchange.serve([*before, *rest[1:]])
+
+
+@fault(always=True, log=gap_log)
+async def gap_always(exchange: Exchange) -> None:
+    """Number with a gap: `skip` numbers do not exist."""
+    await exchange.serve_rest()
+
+
+@fault(always=True)
+async def different_stream_after_reconnect(exchange: Exchange, *, loss: Loss = "fin") -> None:
+    """Lose the first connection and answer reconnects with another stream from its start."""
+    if exchange.attempt == 1:
+        await lose(exchange, loss)
+    else:
+        other = exchange.run.other_stream_id
+        await exchange.serve([replace(item, stream_id=other) for item in exchange.run.packets])
+
+
+@fault(always=True)
+async def no_ids(exchange: Exchange) -> None:
+    """Write no id lines at all and lose the first connection."""
+    if exchange.attempt == 1:
+        rest = await exchange.until_fault(with_id=False)
+        event = sse(rest[0], with_id=False)
+        await cut(exchange, event, len(event) // 2, "fin")
+    else:
+        await exchange.serve(exchange.remaining(), with_id=False)
+
+
+@fault()
+async def id_only_cursor(exchange: Exchange) -> None:
+    """Write ids only in a block without data after the last packet, and lose the connection."""
+    rest = await exchange.until_fault(with_id=False)
+    await exchange.chunk(b"id: %s:%d\n\n" % (rest[0].stream_id.encode(), rest[0].seq - 1))
+    # The unfinished block has an id too, which must be discarded with it.
+    await cut_in_half(exchange, rest, "fin")
+
+
+# Errors, unusual ends, and no fault at all.
+
+
+@fault(log=transient_log)
+async def transient_error(exchange: Exchange, *, keep_open: bool = False) -> None:
+    """Send a numbered TRANSIENT error on the first connection and end it."""
+    rest = await exchange.until_fault()
+    await exchange.events(rest[:1])
+    await (exchange.hang() if keep_open else exchange.end())
+
+
+@fault(always=True, log=unfinished_log)
+async def transient_always(
+    exchange: Exchange, *, retry_after: float | None = None, keep_open: bool = False
+) -> None:
+    """End every connection with a new TRANSIENT error."""
+    await exchange.until_fault()
+    run = exchange.run
+    error = stream_error("TRANSIENT", retry_after=retry_after)
+    await exchange.events(
+        [Packet(run.stream_id, run.fault_after + exchange.attempt, "ERROR", error)]
+    )
+    await (exchange.hang() if keep_open else exchange.end())
+
+
+@fault(always=True, log=fatal_log)
+async def fatal_error(exchange: Exchange, *, keep_open: bool = False) -> None:
+    """End the stream with a FATAL error in place of CLOSE."""
+    await exchange.serve(exchange.remaining(), end=not keep_open)
+
+
+@fault(always=True, log=warning_log)
+async def warning_error(exchange: Exchange) -> None:
+    """Send a WARNING in the middle of a stream that goes on."""
+    await exchange.serve_rest()
+
+
+@fault(always=True)
+async def close_then_keeps_open(exchange: Exchange) -> None:
+    """Send everything and CLOSE, and neither end the body nor close the connection."""
+    await exchange.serve(exchange.remaining(), end=False)
+
+
+@fault(always=True)
+async def correct(exchange: Exchange, *, content_type: str = "text/event-stream") -> None:
+    """Answer every request as a correct server does."""
+    await exchange.serve(exchange.remaining(), content_type=content_type)

@@ -1,10 +1,11 @@
-"""Names of headers, query parameters and fields whose values are secrets. Pure."""
+"""Names whose values are secrets, and headers whose representation contains no secrets."""
 
 import re
+from collections.abc import Iterable, Mapping
 
-from ..._secret import header_secrets
+from .._secret import header_secrets
 
-__all__ = ["MASK", "is_secret_header", "is_secret_name"]
+__all__ = ["MASK", "HiddenHeaders", "is_secret_header", "is_secret_name"]
 
 MASK = "***"
 """Stands for a secret that was removed."""
@@ -30,3 +31,22 @@ def is_secret_name(name: str) -> bool:
 def is_secret_header(name: str, value: str) -> bool:
     """Return True if a header is a secret here, or one that the clients redact."""
     return is_secret_name(name) or any(True for _ in header_secrets({name: value}))
+
+
+class HiddenHeaders(dict[str, str]):
+    """Headers by name in lower case; `repr` masks credentials, so a failed test shows none.
+
+    The values of a name that occurs several times are joined with a comma.
+    """
+
+    def __init__(self, headers: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
+        for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+            key = name.lower()
+            self[key] = f"{self[key]}, {value}" if key in self else value
+
+    def __repr__(self) -> str:
+        shown = {
+            name: MASK if is_secret_header(name, value) else value for name, value in self.items()
+        }
+        return repr(shown)

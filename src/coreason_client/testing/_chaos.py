@@ -1,21 +1,115 @@
-"""`ChaosProxy`: a TCP proxy on loopback that disturbs connections by a plan with a seed."""
+"""`ChaosProxy`: a TCP proxy on loopback that disturbs connections by a plan with a seed.
+
+A plan says what happens to each connection; a pipe is one connection through the proxy.
+"""
 
 import asyncio
 import random
 import socket
+import struct
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, Self, TypeAlias, get_args
 from urllib.parse import SplitResult, urlsplit
 
 from ..errors import ArgumentError
-from ._chaos_pipe import Pipe, Streams, reset
-from ._chaos_plan import ALL_FAULTS, ChaosPlan, ConnectionPlan, FixedPlan
 from ._loopback import loopback_socket
 
-__all__ = ["ChaosProxy"]
+__all__ = [
+    "ALL_FAULTS",
+    "ChaosFault",
+    "ChaosPlan",
+    "ChaosProxy",
+    "ConnectionPlan",
+    "FixedPlan",
+    "Pipe",
+    "Streams",
+    "reset",
+]
+
+ChaosFault: TypeAlias = Literal["cut", "delay", "reset", "split", "stall"]
+
+ALL_FAULTS: Final[tuple[ChaosFault, ...]] = get_args(ChaosFault)
+
+# A client that retries three times gets through: no more than two connections in a row fail.
+_WHOLE_EVERY: Final = 3
+_AFTER: Final = (5, 12)  # exponents of 2: faults occur after 32 to 4,096 bytes
+_MAX_PIECE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionPlan:
+    """The plan of one connection; `str()` describes it.
+
+    Attributes:
+        fault: how the connection ends: "cut" (FIN), "reset" (RST), "stall" (silence, then FIN), or
+            None if it stays whole.
+        after: the bytes from the server after which that happens.
+        pieces: the largest size of the pieces in which the first bytes are sent; 0 does not split.
+        delay: the seconds before the first byte from the server is sent.
+    """
+
+    fault: Literal["cut", "reset", "stall"] | None = None
+    after: int = 0
+    pieces: int = 0
+    delay: float = 0.0
+
+    def __str__(self) -> str:
+        words = [f"{self.fault} after {self.after} bytes" if self.fault else "whole"]
+        if self.pieces:
+            words.append(f"in pieces of {self.pieces} bytes")
+        if self.delay:
+            words.append(f"delayed by {self.delay:.3f} s")
+        return ", ".join(words)
+
+
+class ChaosPlan:
+    """The plans of all connections: the same for the same arguments.
+
+    The plan of a connection depends on its number alone, not on the connections before it.
+    """
+
+    def __init__(
+        self, seed: int, faults: Collection[str] = ALL_FAULTS, max_delay: float = 0.05
+    ) -> None:
+        if unknown := sorted(set(faults) - set(ALL_FAULTS)):
+            raise ArgumentError("faults", f"must be of {', '.join(ALL_FAULTS)}", unknown[0])
+        self.seed = seed
+        self._endings = [name for name in ("cut", "reset", "stall") if name in faults]
+        self._splits = "split" in faults
+        self._max_delay = max_delay if "delay" in faults else 0.0
+
+    def connection(self, number: int) -> ConnectionPlan:
+        """Return the plan of a connection, counted from 1."""
+        draw = random.Random(f"{self.seed}:{number}")
+        # All numbers are drawn in any case, so that `faults` changes nothing else of a plan.
+        ending, after = draw.random(), int(2 ** draw.uniform(*_AFTER))
+        split, piece = draw.random(), draw.randint(1, _MAX_PIECE)
+        late, delay = draw.random(), round(draw.random() * self._max_delay, 3)
+        fails = self._endings and number % _WHOLE_EVERY != 0
+        return ConnectionPlan(
+            fault=self._endings[int(ending * len(self._endings))] if fails else None,  # type: ignore[arg-type]
+            after=after if fails else 0,
+            pieces=piece if self._splits and split < 0.5 else 0,
+            delay=delay if late < 0.3 else 0.0,
+        )
+
+
+class FixedPlan:
+    """Plans that were given one by one; connections after the last one stay whole."""
+
+    def __init__(self, plans: Sequence[ConnectionPlan]) -> None:
+        self._plans = tuple(plans)
+
+    def connection(self, number: int) -> ConnectionPlan:
+        """Return the plan of a connection, counted from 1."""
+        return self._plans[number - 1] if number <= len(self._plans) else ConnectionPlan()
+
+
+# The proxy
 
 _HOST: Final = "127.0.0.1"
 _CONNECT_SECONDS: Final = 5.0
@@ -199,7 +293,7 @@ class ChaosProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # the transports close their sockets
 
-    async def _connection(self, client: Streams) -> None:
+    async def _connection(self, client: "Streams") -> None:
         with self._lock:
             number = len(self._made) + 1
             plan = self._plan.connection(number)
@@ -219,7 +313,7 @@ class ChaosProxy:
                 self._open.pop(number, None)
             client[1].close()
 
-    async def _connect(self, number: int) -> Streams | None:
+    async def _connect(self, number: int) -> "Streams | None":
         """Connect to the next upstream that accepts a connection."""
         upstreams = self._upstreams
         for turn in range(len(upstreams)):
@@ -238,7 +332,7 @@ def _upstream(url: str) -> SplitResult:
     return parts
 
 
-def _line(number: int, plan: ConnectionPlan, pipe: Pipe | None) -> str:
+def _line(number: int, plan: ConnectionPlan, pipe: "Pipe | None") -> str:
     if pipe is None:
         happened = "reset, because no upstream accepts connections"
     elif pipe.happened is None:
@@ -246,3 +340,105 @@ def _line(number: int, plan: ConnectionPlan, pipe: Pipe | None) -> str:
     else:
         happened = f"{pipe.happened} after {pipe.received} bytes"
     return f"connection {number}: {happened} (planned: {plan})"
+
+
+# A connection
+
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+_CHUNK: Final = 65536
+_SPLIT_BYTES: Final = 4096  # of a connection; the rest would only take time
+
+
+class Pipe:
+    """The connection of a client, and the one to the server behind it.
+
+    Attributes:
+        received: the bytes that were passed on from the server.
+        happened: the fault that has occurred, None while there is none.
+    """
+
+    def __init__(
+        self, client: Streams, server: Streams, plan: ConnectionPlan, stall_seconds: float
+    ) -> None:
+        self._from_client, self._to_client = client
+        self._from_server, self._to_server = server
+        self._plan = plan
+        self._stall_seconds = stall_seconds
+        self._next_cut: tuple[str, float] | None = None
+        self.received = 0
+        self.happened: str | None = None
+
+    async def run(self) -> None:
+        """Pass bytes on until one side ends or the fault occurs."""
+        tasks = {asyncio.ensure_future(self._up()), asyncio.ensure_future(self._down())}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            self._close()
+
+    def cut(self, how: str, share: float | None = None) -> None:
+        """End the connection by "cut" or "reset": now, or after a share of the next bytes."""
+        if share is None:
+            self.happened = how
+            self._close()
+        else:
+            self._next_cut = how, share
+
+    async def _up(self) -> None:
+        with suppress(OSError):
+            while chunk := await self._from_client.read(_CHUNK):
+                self._to_server.write(chunk)
+                await self._to_server.drain()
+
+    async def _down(self) -> None:
+        with suppress(OSError):
+            while chunk := await self._from_server.read(_CHUNK):
+                if self._plan.delay and not self.received:
+                    await asyncio.sleep(self._plan.delay)
+                for piece in self._pieces(self._allowed(chunk)):
+                    self.received += len(piece)
+                    self._to_client.write(piece)
+                    await self._to_client.drain()
+                    await asyncio.sleep(0)
+                if self._next_cut is not None:
+                    self.happened = self._next_cut[0]
+                    return
+                if self._plan.fault is not None and self.received >= self._plan.after:
+                    self.happened = self._plan.fault
+                    if self._plan.fault == "stall":
+                        await asyncio.sleep(self._stall_seconds)
+                    return
+
+    def _allowed(self, chunk: bytes) -> bytes:
+        """Return the bytes that are passed on before a cut."""
+        if self._next_cut is not None:
+            return chunk[: int(len(chunk) * self._next_cut[1])]
+        if self._plan.fault is None:
+            return chunk
+        return chunk[: max(self._plan.after - self.received, 0)]
+
+    def _pieces(self, chunk: bytes) -> Iterator[bytes]:
+        size = self._plan.pieces
+        split = min(max(_SPLIT_BYTES - self.received, 0), len(chunk)) if size else 0
+        yield from (chunk[at : min(at + size, split)] for at in range(0, split, size or 1))
+        if split < len(chunk):
+            yield chunk[split:]
+
+    def _close(self) -> None:
+        self._to_server.transport.abort()
+        if self.happened == "reset":
+            reset(self._to_client)
+        self._to_client.close()
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close a connection by RST."""
+    sock: socket.socket | None = writer.get_extra_info("socket")
+    if sock is not None and sock.fileno() != -1:
+        with suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
