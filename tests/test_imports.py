@@ -360,6 +360,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "uvicorn": ("coreason_client.server", "coreason_client.cli"),
     "typer": ("coreason_client.cli",),
     "rich": ("coreason_client.cli",),
+    "jsonschema": ("coreason_client.cli.llm._schema",),
+    "referencing": ("coreason_client.cli.llm._schema",),
     "prompt_toolkit": ("coreason_client.cli.prompt._editor",),
     "redis": ("coreason_client.llm.router._connections", "coreason_client.server.log.valkey"),
     "grpc": (
