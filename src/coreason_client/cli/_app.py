@@ -21,7 +21,7 @@ from .llm import LOGS_EPILOG, MODELS_EPILOG, llm, logs, models
 from .output import print_stdout
 from .profiles import PROFILES_EPILOG, profiles
 from .serve import EPILOG as SERVE_EPILOG
-from .serve import serve
+from .serve import ServeCommand, serve
 
 __all__ = ["CommandGroup", "app"]
 
@@ -85,7 +85,7 @@ app.command(epilog=CHAT_EPILOG)(chat)
 # Summaries that fit beside the names.
 _SERVE = "Serve an agent over HTTP: your own, a model or the guide."
 _INSPECT = "Show an agent in the browser, with every packet."
-app.command(epilog=SERVE_EPILOG, short_help=_SERVE)(serve)
+app.command(epilog=SERVE_EPILOG, short_help=_SERVE, cls=ServeCommand)(serve)
 app.command(epilog=INSPECT_EPILOG, short_help=_INSPECT)(inspect)
 app.command(epilog=LLM_EPILOG)(llm)
 app.command("llm models", epilog=MODELS_EPILOG, hidden=True)(models)

@@ -1,8 +1,10 @@
 """Options that several commands share, and what they mean."""
 
+import inspect
 import re
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Annotated, Any
 
 import typer
 
@@ -16,8 +18,10 @@ __all__ = [
     "System",
     "Verbose",
     "is_from_environment",
+    "is_given",
     "parse_duration",
     "reject_system",
+    "set_parameters",
     "usage_error",
     "value_source",
 ]
@@ -97,6 +101,30 @@ def usage_error(error: ArgumentError, names: Mapping[str, str]) -> Failure:
     """Return a failure that names the option or environment variable of an invalid argument."""
     name = names.get(error.argument, error.argument)
     return Failure(str(error.renamed(name)), ExitCode.USAGE)
+
+
+def set_parameters(command: Callable[..., None], options: type) -> None:
+    """Give a command the context and the fields of a dataclass as its parameters.
+
+    The type of each field is an `Annotated` of Typer, so everything about an option is said once.
+    """
+    parameters: list[tuple[str, Any, Any]] = [("context", typer.Context, inspect.Parameter.empty)]
+    parameters += [(one.name, one.type, one.default) for one in fields(options)]
+    command.__annotations__ = {name: kind for name, kind, _ in parameters}
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default
+            )
+            for name, kind, default in parameters
+        ]
+    )
+
+
+def is_given(context: typer.Context, parameter: str) -> bool:
+    """Return True if an option is on the command line."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def is_from_environment(context: typer.Context, parameter: str) -> bool:

@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,14 +13,17 @@ from urllib.parse import urlsplit
 from coreason_client import ArgumentError, CoreasonError
 
 from .._load import load_agent
-from .._logs import LogFormat, show_server_logs
+from .._logs import show_server_logs
 from .._options import reject_system, usage_error
 from ..exits import ExitCode, Failure
-from ._options import DEFAULT_MAX_RESTARTS
+from ._options import DEFAULT_MAX_RESTARTS, ServeOptions, option_names
+from ._secrets import ServeSecrets
 
-__all__ = ["ServeConfig", "read_card", "redacted_log", "worker_app"]
+__all__ = ["ServeConfig", "read_card", "redacted_location", "worker_app"]
 
 if TYPE_CHECKING:
+    from coreason_client.a2a.types import AgentCard
+
     from ...server import A2A, AgentApp, StreamLog
 
 
@@ -28,22 +31,10 @@ logger = logging.getLogger("coreason_client.server")
 
 # Passes the configuration to workers. Arguments would be visible to every user of the machine.
 _CONFIG_VARIABLE = "COREASON_SERVE_CONFIG"
-# The command line options that set arguments of AgentApp.
-_OPTION_NAMES = {
-    "agent_id": "--agent-id",
-    "allowed_hosts": "--allowed-host",
-    "api_keys_file": "--api-keys-file",
-    "cors_origins": "--cors-origin",
-    "drain_timeout": "--drain-timeout",
-    "durable": "--durable",
+# The names on the command line of arguments that are not named as their option.
+_OTHER_NAMES = {
     "grpc_address": "--host with --grpc-port",
-    "grpc_url": "--grpc-url",
-    "max_restarts": "--max-restarts",
-    "max_requests_per_minute": "--max-requests-per-minute",
-    "public_url": "--public-url",
-    "retention": "--retention",
     "replicas": "--store-replicas",
-    "root_path": "--root-path",
     "url": "--store",
 }
 # AgentApp keeps the status of a stream at least as long as its packets.
@@ -59,54 +50,28 @@ _VALKEY_SCHEMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ServeConfig:
-    """The command line arguments that define the application."""
+    """All that defines the application; `to_json` is for the workers."""
 
-    agent: str | None
-    llm: str | None
-    system: str | None
-    log: str
-    api_keys: Sequence[str] = field(repr=False)  # those outside the file
-    keys_source: str  # option or environment variable
-    metrics: bool
-    max_requests_per_minute: int | None
-    verbose: int
-    allowed_hosts: Sequence[str] = ()
-    cors_origins: Sequence[str] = ()
-    log_format: LogFormat = "text"
-    durable: bool = False
-    max_restarts: int = DEFAULT_MAX_RESTARTS
-    public_url: str | None = None
-    a2a: bool = False
-    card: str | None = None  # the path of a file
-    extended_card: str | None = None  # likewise
-    grpc_address: str | None = None
-    grpc_url: str | None = None
-    http_webhooks: bool = False
-    page: bool = False
-    chaos: bool = False
-    watched: bool = False  # somebody watches the answers in a browser
-    ticket_secrets: Sequence[str] = field(default=(), repr=False)
-    secrets_source: str = ""  # option or environment variable
-    api_keys_file: str | None = None  # the path of a file
-    keys_before: str | None = field(default=None, repr=False)  # its content when it was last valid
-    metrics_key: str | None = field(default=None, repr=False)
-    metrics_source: str = "--metrics-key"
-    drain_timeout: float | None = None
-    retention: float | None = None
-    agent_id: str | None = None
-    root_path: str = ""
-    reload: bool = False
-    store_replicas: int = 0
+    options: ServeOptions
+    secrets: ServeSecrets = field(default_factory=ServeSecrets)
+    keys_before: str | None = field(default=None, repr=False)
+    """The content of the file of keys when it was last valid."""
 
     @property
-    def serves_a2a(self) -> bool:
-        """True if the agent is also served over A2A; every option of A2A implies it."""
-        options = (self.card, self.extended_card, self.grpc_address)
-        return self.a2a or self.http_webhooks or any(option is not None for option in options)
+    def has_metrics(self) -> bool:
+        """True if there are metrics; a key for them implies it."""
+        return self.options.metrics or self.secrets.metrics_key.value is not None
 
-    @property
-    def _serves_guide(self) -> bool:
-        return self.agent is None and self.llm is None
+    def to_json(self) -> str:
+        """Return the configuration as JSON; a path becomes text."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> "ServeConfig":
+        """Return the configuration of which `to_json` has made a text."""
+        values = json.loads(text)
+        secrets = ServeSecrets.from_dict(values["secrets"])
+        return cls(ServeOptions(**values["options"]), secrets, values["keys_before"])
 
     def app(self) -> "AgentApp":
         """Create the application.
@@ -116,56 +81,57 @@ class ServeConfig:
         """
         from ...server import AgentApp
 
-        if self.durable and self.log == "memory":
+        options, secrets = self.options, self.secrets
+        if options.durable and options.location == "memory":
             raise Failure(
                 "--durable needs a store that outlives the process: add --store sqlite:PATH or "
                 "--store valkey://HOST",
                 ExitCode.USAGE,
             )
-        agent = _find_agent(self.agent, self.llm, self.system, watched=self.watched)
+        agent = _find_agent(options)
         if isinstance(agent, AgentApp):
             raise Failure(
-                f"{self.agent} is an AgentApp, which has its own log and keys: give the agent "
-                f"inside it, or run the application with uvicorn {self.agent}",
+                f"{options.agent} is an AgentApp, which has its own log and keys: give the agent "
+                f"inside it, or run the application with uvicorn {options.agent}",
                 ExitCode.USAGE,
             )
         try:
             return AgentApp(
                 agent,
-                log=_create_log(self.log, self.store_replicas),
-                api_keys=self.api_keys or None,
-                api_keys_file=self.api_keys_file,
-                ticket_secrets=self.ticket_secrets or None,
-                metrics=self.metrics,
-                metrics_key=self.metrics_key,
-                max_requests_per_minute=self.max_requests_per_minute,
-                allowed_hosts=self.allowed_hosts,
-                cors_origins=self.cors_origins,
-                durable=self.durable,
-                max_restarts=self.max_restarts,
-                public_url=self.public_url,
-                root_path=self.root_path,
-                agent_id=self.agent_id or (_GUIDE_ID if self._serves_guide else None),
+                log=_create_log(options.location, options.store_replicas or 0),
+                api_keys=secrets.keys.values or None,
+                api_keys_file=secrets.keys.file,
+                ticket_secrets=secrets.tickets or None,
+                metrics=self.has_metrics,
+                metrics_key=secrets.metrics_key.value,
+                max_requests_per_minute=options.max_requests_per_minute,
+                allowed_hosts=options.allowed_hosts or (),
+                cors_origins=options.cors_origins or (),
+                durable=options.durable,
+                max_restarts=options.max_restarts or DEFAULT_MAX_RESTARTS,
+                public_url=options.public_url,
+                root_path=options.root_path or "",
+                agent_id=options.agent_id or (_GUIDE_ID if options.serves_guide else None),
                 a2a=self._a2a_settings(),
-                page=self.page,
+                page=options.has_page,
                 **self._times(),
-                _cuts=self.chaos,
+                _cuts=options.chaos,
                 _documents=self._documents(),
                 _keys_before=self.keys_before,
             )
         except ArgumentError as error:
             sources = {
-                "api_keys": self.keys_source,
-                "ticket_secrets": self.secrets_source,
-                "metrics_key": self.metrics_source,
+                "api_keys": secrets.keys.source,
+                "ticket_secrets": secrets.tickets_source,
+                "metrics_key": secrets.metrics_key.source,
             }
-            raise usage_error(error, _OPTION_NAMES | sources) from None
+            raise usage_error(error, option_names() | _OTHER_NAMES | sources) from None
         except (TypeError, ValueError) as error:
             raise Failure(str(error), ExitCode.USAGE) from None
 
     def _documents(self) -> dict[str, str]:
         """Return the documents that the guide cites, for the page."""
-        if not (self._serves_guide and self.page):
+        if not (self.options.serves_guide and self.options.has_page):
             return {}
         from ...agents.guide import documents
 
@@ -173,27 +139,27 @@ class ServeConfig:
 
     def _times(self) -> dict[str, Any]:
         times: dict[str, float] = {}
-        if self.reload or self.drain_timeout is not None:
-            times["drain_timeout"] = (
-                _RELOAD_DRAIN if self.drain_timeout is None else self.drain_timeout
-            )
-        if self.retention is not None:
-            times["retention"] = self.retention
-            times["final_retention"] = max(self.retention, _FINAL_RETENTION)
+        drain_timeout, retention = self.options.drain_timeout, self.options.retention
+        if self.options.reload or drain_timeout is not None:
+            times["drain_timeout"] = _RELOAD_DRAIN if drain_timeout is None else drain_timeout
+        if retention is not None:
+            times["retention"] = retention
+            times["final_retention"] = max(retention, _FINAL_RETENTION)
         return times
 
     def _a2a_settings(self) -> "A2A | bool":
-        if not self.serves_a2a:
+        options = self.options
+        if not options.serves_a2a:
             return False
         from ...server import A2A
 
-        card, extended = self.card, self.extended_card
+        card, extended = options.card, options.extended_card
         return A2A(
             card=None if card is None else read_card("--card", card),
             extended_card=None if extended is None else read_card("--extended-card", extended),
-            grpc_address=self.grpc_address,
-            grpc_url=self.grpc_url,
-            allow_http_webhooks=self.http_webhooks,
+            grpc_address=options.grpc_address,
+            grpc_url=options.grpc_url,
+            allow_http_webhooks=options.http_webhooks,
             # The host is that of HTTP, for which the command has its own check.
             grpc_allow_public=True,
         )
@@ -207,11 +173,12 @@ class ServeConfig:
         """
         from ...server._keys_file import ValidFile
 
-        file = None if self.api_keys_file is None else ValidFile(self.api_keys_file)
+        path = self.secrets.keys.file
+        file = None if path is None else ValidFile(str(path))
 
         def update() -> None:
             config = self if file is None else replace(self, keys_before=file.read())
-            os.environ[_CONFIG_VARIABLE] = json.dumps(asdict(config))
+            os.environ[_CONFIG_VARIABLE] = config.to_json()
 
         update()
         try:
@@ -223,8 +190,8 @@ class ServeConfig:
 
 def worker_app() -> "AgentApp":
     """Create the application in a worker process."""
-    config = ServeConfig(**json.loads(os.environ.pop(_CONFIG_VARIABLE)))
-    show_server_logs(config.verbose, config.log_format)
+    config = ServeConfig.from_json(os.environ.pop(_CONFIG_VARIABLE))
+    show_server_logs(config.options.verbose, config.options.log_format)
     try:
         return config.app()
     except (Failure, CoreasonError) as error:  # code or files may have changed since the start
@@ -232,20 +199,21 @@ def worker_app() -> "AgentApp":
         raise SystemExit(ExitCode.FAILED) from None
 
 
-def redacted_log(name: str) -> str:
-    """Return the location of a log other than `memory`, without its password."""
+def redacted_location(name: str) -> str:
+    """Return where streams are stored, without a password."""
     parts = urlsplit(name)
     if parts.scheme not in _VALKEY_SCHEMES:
-        return name.partition(":")[2]
+        return name.partition(":")[2] or name
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
-def _find_agent(agent: str | None, llm: str | None, system: str | None, *, watched: bool) -> Any:
-    """Return the object that the arguments name; its type is not checked.
+def _find_agent(options: ServeOptions) -> Any:
+    """Return the object that the options name; its type is not checked.
 
     Raises:
-        Failure: there is no such object, or the arguments name two.
+        Failure: there is no such object, or the options name two.
     """
+    agent, llm = options.agent, options.llm
     if llm is not None:
         if agent is not None:
             raise Failure(
@@ -253,13 +221,14 @@ def _find_agent(agent: str | None, llm: str | None, system: str | None, *, watch
             )
         from .._load import model_agent
 
-        return model_agent(llm, system, tell_errors=False)
-    reject_system(system)
+        return model_agent(llm, options.system, tell_errors=False)
+    reject_system(options.system)
     if agent is not None:
         return load_agent(agent)
     from ...agents.guide import guide, paced
 
-    return paced(_SECONDS_PER_WORD) if watched else guide
+    is_watched = options.chaos or options.open_page  # in a browser
+    return paced(_SECONDS_PER_WORD) if is_watched else guide
 
 
 def _create_log(name: str, replicas: int) -> "StreamLog":
@@ -281,10 +250,6 @@ def _create_log(name: str, replicas: int) -> "StreamLog":
         f"--store must be memory, sqlite:PATH or valkey://HOST, got {kind!r}",
         ExitCode.USAGE,
     )
-
-
-if TYPE_CHECKING:
-    from coreason_client.a2a.types import AgentCard
 
 
 _MAX_BYTES = 1024 * 1024

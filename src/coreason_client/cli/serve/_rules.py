@@ -1,86 +1,88 @@
-"""Options of `coreason serve` that do not fit together. Pure: options in, rules out.
+"""Options of `coreason serve` that do not fit together. Pure."""
 
-A rule is whether it is broken, and the sentence for whoever breaks it.
-"""
+from collections.abc import Container
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TypeAlias
+from ._options import ServeOptions
 
-from ..exits import ExitCode, Failure
-
-__all__ = ["Rules", "address_rules", "process_rules", "refuse", "tls_rules"]
-
-Rules: TypeAlias = Iterable[tuple[bool, str]]
+__all__ = ["broken_rule"]
 
 
-def refuse(*rules: tuple[bool, str]) -> None:
-    """Raise a failure for the first rule that is broken.
+def broken_rule(options: ServeOptions, given: Container[str]) -> str | None:
+    """Return the sentence for the first rule that the options break, None if they break none.
 
-    Raises:
-        Failure: one is.
+    `given` has the names of the options that are on the command line.
     """
-    for broken, message in rules:
-        if broken:
-            raise Failure(message, ExitCode.USAGE)
+    rules = (*_address(options, given), *_processes(options), *_tls(options), *_others(options))
+    if "store" in given and "log" in given:
+        return "--log is the earlier name of --store: give one of them"
+    return next((message for is_broken, message in rules if is_broken), None)
 
 
-def address_rules(
-    *,
-    host_given: bool,
-    port_given: bool,
-    uds: Path | None,
-    uds_mode: int | None,
-    grpc_port: int | None,
-    open_page: bool,
-) -> Rules:
-    """Return the rules of where the server listens; gRPC always has a host and a port."""
-    unix = uds is not None
+def _address(options: ServeOptions, given: Container[str]) -> tuple[tuple[bool, str], ...]:
+    unix = options.uds is not None
     return (
-        (unix and port_given, "--uds and --port cannot be used together: give one of them"),
+        (unix and "port" in given, "--uds and --port cannot be used together: give one of them"),
         (
-            unix and host_given and grpc_port is None,
+            # gRPC always has a host and a port.
+            unix and "host" in given and options.grpc_port is None,
             "--uds and --host cannot be used together: give one of them",
         ),
-        (unix and open_page, "--open needs a port: a browser cannot open a Unix socket"),
-        (not unix and uds_mode is not None, "--uds-mode needs --uds"),
+        (unix and options.open_page, "--open needs a port: a browser cannot open a Unix socket"),
+        (not unix and options.uds_mode is not None, "--uds-mode needs --uds"),
     )
 
 
-def process_rules(
-    agent: str | None, *, workers: int, reload: bool, chaos: bool, grpc_port: int | None
-) -> Rules:
-    """Return the rules of the processes that serve."""
+def _processes(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
+    workers, reload = options.workers, options.reload
     return (
         (
-            grpc_port == 0 and workers > 1,
+            options.grpc_port == 0 and workers > 1,
             "--grpc-port 0 with --workers would give each process another port: choose one",
         ),
         (
-            grpc_port == 0 and reload,
+            options.grpc_port == 0 and reload,
             "--grpc-port 0 with --reload would give each restart another port: choose one",
         ),
-        (chaos and workers > 1, "--chaos cuts the connections of one process: leave out --workers"),
+        (
+            options.chaos and workers > 1,
+            "--chaos cuts the connections of one process: leave out --workers",
+        ),
         (reload and workers > 1, "--reload restarts one process: leave out --workers"),
         (
-            reload and agent is None,
-            "--reload needs MODULE:AGENT: only code of your own can change",
+            reload and options.agent is None,
+            "--reload needs MODULE:AGENT: only your own code can change",
         ),
     )
 
 
-def tls_rules(
-    certfile: Path | None, keyfile: Path | None, password_file: Path | None, grpc_port: int | None
-) -> Rules:
-    """Return the rules of TLS."""
+def _tls(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
+    has_tls = options.ssl_certfile is not None
     return (
-        (certfile is None and keyfile is not None, "--ssl-keyfile needs --ssl-certfile"),
         (
-            certfile is None and password_file is not None,
+            not has_tls and options.ssl_keyfile is not None,
+            "--ssl-keyfile needs --ssl-certfile",
+        ),
+        (
+            not has_tls and options.ssl_keyfile_password_file is not None,
             "--ssl-keyfile-password-file needs --ssl-certfile",
         ),
         (
-            certfile is not None and grpc_port is not None,
+            has_tls and options.grpc_port is not None,
             "--ssl-certfile does not apply to --grpc-port: let a proxy add TLS to both",
         ),
+    )
+
+
+def _others(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
+    return (
+        (
+            options.max_restarts is not None and not options.durable,
+            "--max-restarts needs --durable",
+        ),
+        (
+            options.grpc_url is not None and options.grpc_port is None,
+            "--grpc-url needs --grpc-port",
+        ),
+        (options.open_page and not options.has_page, "--open needs --page"),
+        (options.chaos and not options.has_page, "--chaos needs --page"),
     )

@@ -10,22 +10,28 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from coreason_client import ArgumentError
 
 from ..exits import ExitCode, Failure
+from ._options import (
+    KEY_VARIABLE,
+    KEYS_VARIABLE,
+    METRICS_KEY_VARIABLE,
+    SECRETS_VARIABLE,
+    ServeOptions,
+)
 
 __all__ = [
-    "FILE_VARIABLE",
-    "KEYS_VARIABLE",
-    "KEY_VARIABLE",
-    "SECRETS_FILE_VARIABLE",
-    "SECRETS_VARIABLE",
     "Keys",
     "SecretValue",
+    "ServeSecrets",
     "load_secret",
     "load_ticket_secrets",
 ]
+
+_TICKET_HEADER = '"Authorization: Bearer $TICKET"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,6 @@ def load_secret(
 
 # API keys
 
-KEYS_VARIABLE = "COREASON_API_KEYS"
-KEY_VARIABLE = "COREASON_API_KEY"  # for one key; `coreason chat` reads it too
-FILE_VARIABLE = "COREASON_API_KEYS_FILE"
 # The separators between keys. A single key may contain commas.
 _SEPARATORS = {KEYS_VARIABLE: r"[\s,]+", KEY_VARIABLE: r"\s+"}
 _FIRST_KEY = {KEYS_VARIABLE: "%%[ ,]*", KEY_VARIABLE: "%% *"}  # its first key, as a shell expansion
@@ -129,8 +132,6 @@ class Keys:
 
 # Ticket secrets
 
-SECRETS_VARIABLE = "COREASON_TICKET_SECRETS"
-SECRETS_FILE_VARIABLE = "COREASON_TICKET_SECRETS_FILE"
 _OPTION = "--ticket-secrets-file"
 
 
@@ -172,3 +173,46 @@ def _parse(path: Path, data: bytes) -> tuple[str, ...]:
 
 def _error(path: Path, reason: str) -> ArgumentError:
     return ArgumentError(_OPTION, f"{path}: {reason}")
+
+
+# All of them
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSecrets:
+    """The secrets that the application needs, each with the option or variable it comes from."""
+
+    keys: Keys = Keys((), "--api-key")
+    tickets: Sequence[str] = field(default=(), repr=False)
+    tickets_source: str = SECRETS_VARIABLE
+    metrics_key: SecretValue = SecretValue(None, "--metrics-key")
+
+    @classmethod
+    def load(cls, options: ServeOptions) -> "ServeSecrets":
+        """Return the secrets of the options, their files and the environment.
+
+        Raises:
+            ArgumentError, Failure: a file or a variable is invalid.
+        """
+        tickets, source = load_ticket_secrets(options.ticket_secrets_file)
+        keys = Keys.load(options.api_keys, file=options.api_keys_file)
+        metrics_key = load_secret(
+            "--metrics-key",
+            METRICS_KEY_VARIABLE,
+            given=options.metrics_key,
+            file=options.metrics_key_file,
+        )
+        return cls(keys, tickets, source, metrics_key)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ServeSecrets":
+        """Return the secrets of which `asdict` has made a dict."""
+        nested = {
+            "keys": Keys(**values["keys"]),
+            "metrics_key": SecretValue(**values["metrics_key"]),
+        }
+        return cls(**{**values, **nested})
+
+    def authorization(self) -> str | None:
+        """Return the header for the printed command, quoted for the shell; None without secrets."""
+        return self.keys.authorization() or (_TICKET_HEADER if self.tickets else None)

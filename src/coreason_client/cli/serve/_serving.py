@@ -4,7 +4,7 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,8 @@ from .._logs import JsonFormatter
 from .._options import usage_error
 from ..exits import Failure
 from ..output import print_stdout
-from ._application import ServeConfig, redacted_log
+from ._application import ServeConfig, redacted_location
+from ._options import ServeOptions
 
 __all__ = ["Serving", "banner", "curl_line", "reload_folders"]
 
@@ -30,51 +31,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """An application, where it listens, and in how many processes it runs."""
+    """An application and its configuration; `tls` has the options of uvicorn for TLS."""
 
     config: ServeConfig
     app: "AgentApp"
-    address: Address
-    workers: int
-    options: dict[str, Any]  # of `serve` and `serve_workers`
+    tls: Mapping[str, Any]
 
-    def run(
-        self, authorization: str | None, grpc_port: int | None, *, open_page: bool = False
-    ) -> None:
+    def run(self) -> None:
         """Serve until a signal; announce the server when it accepts requests.
 
         Raises:
             Failure: it cannot listen, or the workers do not start.
         """
-        config, address = self.config, self.address
-        in_children = config.reload or self.workers > 1
+        options = self.config.options
+        address = Address(
+            options.host, options.port, options.uds, options.uds_mode, tls=bool(self.tls)
+        )
+        authorization = self.config.secrets.authorization()
+        in_children = options.reload or options.workers > 1
         # The server uses these sockets, so no other process can take the port in between.
         with address.listening(shared=in_children) as sockets:
-            if grpc_port:
-                _check_free(address.host, grpc_port)
+            if options.grpc_port:
+                _check_free(options.host, options.grpc_port)
             bound = sockets[0].getsockname()
-            url = address.url(bound[1]) + config.root_path
-            text = partial(banner, config, url, authorization, uds=address.uds)
+            url = address.url(bound[1]) + (options.root_path or "")
 
             def announce(grpc_port: int | None) -> None:
-                shown = text(grpc_port=grpc_port)
+                shown = banner(options, url, authorization, grpc_port=grpc_port)
                 # stdout and stderr often end in one file.
-                print_stdout(_json_line(shown, url) if config.log_format == "json" else shown)
-                if open_page:
+                print_stdout(_json_line(shown, url) if options.log_format == "json" else shown)
+                if options.open_page:
                     open_browser(f"{url}/")
 
             if in_children:
-                self._run_children(sockets[0], partial(announce, grpc_port))
+                self._run_children(sockets[0], partial(announce, options.grpc_port))
             else:
                 self._run_here(sockets, lambda: announce(self.app.grpc_port))
 
     def _run_here(self, sockets: "list[socket]", announce: Callable[[], None]) -> None:
         from ...server import serve
 
-        started = _once(announce)
-        host = self.address.host
+        started, host = _once(announce), self.config.options.host
         try:
-            serve(self.app, host, sockets=sockets, callback_notify=started, **self.options)
+            serve(self.app, host, sockets=sockets, callback_notify=started, **self._uvicorn())
         except ArgumentError as error:  # the installed uvicorn has no such limit
             raise usage_error(error, {"max_connections": "--max-connections"}) from None
 
@@ -83,22 +82,27 @@ class Serving:
         from ...server import serve_workers
         from ...server.run import serve_reloading
 
-        config, timeout = self.config, self.app.shutdown_timeout
-        with config.for_workers() as (factory, on_tick), _failures():
+        options, timeout = self.config.options, self.app.shutdown_timeout
+        with self.config.for_workers() as (factory, on_tick), _failures():
             announce()  # the socket already accepts connections
-            if config.reload:
-                folders = reload_folders(config.agent)
-                serve_reloading(factory, sock, folders, shutdown_timeout=timeout, **self.options)
+            if options.reload:
+                folders = reload_folders(options.agent)
+                serve_reloading(factory, sock, folders, shutdown_timeout=timeout, **self._uvicorn())
             else:
                 serve_workers(
                     factory,
                     sock,
-                    self.workers,
+                    options.workers,
                     shutdown_timeout=timeout,
-                    grpc_address=config.grpc_address,
+                    grpc_address=options.grpc_address,
                     on_tick=on_tick,
-                    **self.options,
+                    **self._uvicorn(),
                 )
+
+    def _uvicorn(self) -> dict[str, Any]:
+        """Return the options of uvicorn; `show_server_logs` has set the levels of its loggers."""
+        limit = self.config.options.max_connections
+        return {"log_config": None, "log_level": None, "max_connections": limit, **self.tls}
 
 
 def _json_line(text: str, url: str) -> str:
@@ -150,26 +154,22 @@ def reload_folders(agent: str | None) -> Iterable[Path]:
 
 
 def banner(
-    config: ServeConfig,
-    url: str,
-    authorization: str | None,
-    *,
-    uds: Path | None = None,
-    grpc_port: int | None = None,
+    options: ServeOptions, url: str, authorization: str | None, *, grpc_port: int | None = None
 ) -> str:
     """Return the announcement of a server at a URL, with a command that asks it."""
-    name = config.agent or config.llm or "the built-in guide"
-    location = "in memory" if config.log == "memory" else f"in {redacted_log(config.log)}"
-    durable = " and continue after a restart" if config.durable else ""
+    uds = options.uds
+    name = options.agent or options.llm or "the built-in guide"
+    location = redacted_location(options.location)
+    durable = " and continue after a restart" if options.durable else ""
     where = url if uds is None else f"the Unix socket {uds}"
-    page = f"Open {url}/ in a browser. " if config.page and uds is None else ""
-    card_url = f"{(config.public_url or url).rstrip('/')}/.well-known/agent-card.json"
-    a2a = f"Its A2A card is {card_url}. " if config.serves_a2a else ""
+    page = f"Open {url}/ in a browser. " if options.has_page and uds is None else ""
+    card_url = f"{(options.public_url or url).rstrip('/')}/.well-known/agent-card.json"
+    a2a = f"Its A2A card is {card_url}. " if options.serves_a2a else ""
     if grpc_port is not None:
         a2a += f"gRPC uses port {grpc_port}. "
-    reload = "It restarts when a Python file changes. " if config.reload else ""
+    reload = "It restarts when a Python file changes. " if options.reload else ""
     return (
-        f"Serving {name} at {where}, streams are stored {location}{durable}. {page}{a2a}{reload}"
+        f"Serving {name} at {where}, streams are stored in {location}{durable}. {page}{a2a}{reload}"
         f"Press Ctrl-C to stop. Try:\n\n{curl_line(url, authorization, uds)}\n"
     )
 
