@@ -238,9 +238,15 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server.log",  # its backup
         "coreason_client.inspector",
         "coreason_client.agents",
+        "coreason_client.testing._chaos",  # the proxy of `coreason chat --chaos`
     },
     "coreason_client.__main__": {"coreason_client.errors", "coreason_client.cli"},
-    # The users' testing kit may import everything; it is in no other entry, so nobody imports it.
+    # The users' testing kit may import everything; of it only the proxy is in another entry.
+    "coreason_client.testing._chaos": {
+        "coreason_client.errors",
+        "coreason_client.testing._loopback",
+    },
+    "coreason_client.testing._loopback": set(),
     "coreason_client.testing": {"everything"},
 }
 GROUPS: dict[str, set[str]] = {

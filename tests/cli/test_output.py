@@ -45,9 +45,8 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\
 OWN = re.compile(r"\x1b\[(?:[0-9;]*m|[CJK]|[0-9]*A|\?7[hl])|\r")
 
 
-# The proxy writes to sockets, the parent of an agent to a pipe, the others to files.
+# The parent of an agent writes to a pipe, the others to files.
 NO_OUTPUT = (
-    "chaos.py",
     "chat/_agent_process.py",
     "a2a/_files.py",
     "prompt/_history_file.py",

@@ -1,6 +1,7 @@
 """The service that a chat talks to: at a given URL, or an agent served on a loopback port."""
 
 import os
+import random
 import secrets
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,10 +14,10 @@ from uuid import UUID
 from coreason_client import ArgumentError, CAPClient, CAPError
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ...testing._chaos import ChaosProxy, ConnectionPlan
 from .._attached import MAX_ATTACHED_BYTES
 from .._load import require_server
 from .._options import usage_error
-from ..chaos import CuttingProxy
 from ..exits import ExitCode, Failure
 from ._agent_child import SECONDS_PER_WORD
 from ._agent_process import AgentKiller, agent_process
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ChatService",
     "connect",
+    "cut_plans",
     "serve_built_in",
     "serve_killable",
     "serve_model",
@@ -35,6 +37,8 @@ __all__ = [
 # The client requires a key; a service without keys accepts any.
 _NO_KEY = "anonymous"
 _CANCEL_TIMEOUT = 2.0
+_MIN_BYTES, _MAX_BYTES, _GROWTH = 100, 4_000, 1.2  # of a connection until it is cut
+_MAX_CUTS = 100
 _MAX_BODY_BYTES = 2 * MAX_ATTACHED_BYTES  # as base64, and the rest of the request
 
 
@@ -48,7 +52,7 @@ class ChatService:
     client: CAPClient
     direct: CAPClient
     url: str
-    proxy: CuttingProxy | None = None
+    proxy: ChaosProxy | None = None
     killer: AgentKiller | None = None
 
     def cancel(self, stream_id: UUID | str | None) -> None:
@@ -59,7 +63,7 @@ class ChatService:
 
     def cuts(self) -> int:
         """Return the number of connections that the proxy has cut."""
-        return 0 if self.proxy is None else self.proxy.cuts
+        return 0 if self.proxy is None else self.proxy.faults
 
     def kills(self) -> int:
         """Return how many times the agent was killed."""
@@ -169,9 +173,7 @@ def connect(
             return
         proxy = stack.enter_context(_proxy(url, seed))
         _bypass_proxies("127.0.0.1")
-        parts = urlsplit(url)
-        proxy_url = parts._replace(netloc=f"127.0.0.1:{proxy.port}").geturl()
-        client = stack.enter_context(_client(proxy_url, key, timeout, max_retries, names))
+        client = stack.enter_context(_client(proxy.url, key, timeout, max_retries, names))
         yield ChatService(client, direct, url, proxy, killer)
 
 
@@ -186,7 +188,7 @@ def _client(
         raise usage_error(error, names) from None
 
 
-def _proxy(url: str, seed: int) -> CuttingProxy:
+def _proxy(url: str, seed: int) -> ChaosProxy:
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise Failure(
@@ -194,7 +196,22 @@ def _proxy(url: str, seed: int) -> CuttingProxy:
             "service does not match the proxy",
             ExitCode.USAGE,
         )
-    return CuttingProxy(parts.hostname, parts.port or 80, seed)
+    return ChaosProxy(url, plan=cut_plans(seed))
+
+
+def cut_plans(seed: int) -> list[ConnectionPlan]:
+    """Return the cut of each connection; the same for each seed.
+
+    The smallest numbers of bytes cut inside the response head, most cut inside an event. Each
+    connection lasts a little longer than the one before, so even an answer with a huge packet
+    completes.
+    """
+    draw = random.Random(seed)
+    plans = []
+    for number in range(_MAX_CUTS):
+        after = int(draw.randint(_MIN_BYTES, _MAX_BYTES) * _GROWTH**number)
+        plans.append(ConnectionPlan("reset" if draw.random() < 0.5 else "cut", after))
+    return plans
 
 
 def _bypass_proxies(host: str) -> None:
