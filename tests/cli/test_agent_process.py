@@ -102,7 +102,7 @@ def test_a_process_that_does_not_start_is_reported(
 PROGRAM = """
 import socket, sys
 sys.path[:] = __import__("json").loads(sys.argv[1])
-from coreason_client.cli.chat._agent_child import AgentSettings
+from coreason_client.cli.chat._agent_process import AgentSettings
 settings = AgentSettings.from_line(sys.stdin.buffer.readline())
 print("ready", flush=True)
 connection, _ = socket.socket(fileno=settings.socket).accept()

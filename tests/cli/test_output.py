@@ -31,8 +31,8 @@ from coreason_client.cli import output
 from coreason_client.cli.a2a._events import EventPresenter, show_card
 from coreason_client.cli.chat._packets import PacketPresenter
 from coreason_client.cli.output import Output
+from coreason_client.cli.output._base import JsonOutput, PlainOutput
 from coreason_client.cli.output._live import LiveOutput
-from coreason_client.cli.output._plain import JsonOutput, PlainOutput
 from coreason_manifest.definitions.presentation import MediaCarousel, MediaItem, Packet
 
 from .packets import cited, event, packet, progress, text

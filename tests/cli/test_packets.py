@@ -9,8 +9,8 @@ from rich.console import Console
 
 from coreason_client.cli.chat._packets import PacketPresenter, text_of
 from coreason_client.cli.output import Output, Source
+from coreason_client.cli.output._base import JsonOutput, PlainOutput
 from coreason_client.cli.output._live import LiveOutput
-from coreason_client.cli.output._plain import JsonOutput, PlainOutput
 from coreason_manifest.definitions.presentation import (
     MediaCarousel,
     MediaItem,

@@ -17,8 +17,8 @@ from rich.console import Console
 
 from coreason_client.cli.chat._packets import PacketPresenter
 from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.output._base import JsonOutput, PlainOutput
 from coreason_client.cli.output._live import LiveOutput
-from coreason_client.cli.output._plain import JsonOutput, PlainOutput
 from coreason_client.server import AgentApp, AgentStream, running
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import (

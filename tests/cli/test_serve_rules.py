@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from coreason_client.cli.serve import broken_rule
 from coreason_client.cli.serve._options import ServeOptions
-from coreason_client.cli.serve._rules import broken_rule
 from tests.each import each
 
 SOCK, PEM = Path("a.sock"), Path("a.pem")

@@ -1,34 +1,49 @@
 """A durable agent in a child process that is killed and started again."""
 
 import json
+import logging
+import os
 import random
 import secrets
 import select
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from pathlib import Path
 from time import monotonic
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import ClosePacket, Packet
 
+from .._logs import show_logs
 from ..exits import Failure
-from ..output import print_stderr
-from ._agent_child import READY, AgentSettings
+from ..output import print_stderr, print_stdout
 
-__all__ = ["AgentKiller", "AgentProcess", "Kills", "agent_process"]
+__all__ = [
+    "READY",
+    "SECONDS_PER_WORD",
+    "AgentKiller",
+    "AgentProcess",
+    "AgentSettings",
+    "Kills",
+    "agent_process",
+    "main",
+]
 
 _START_TIMEOUT = 60.0
 # The child searches modules where this process has found them.
 _PROGRAM = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from coreason_client.cli.chat._agent_child import main
+from coreason_client.cli.chat._agent_process import main
 main()
 """
 
@@ -60,7 +75,7 @@ def agent_process(llm: str | None, system: str | None, *, verbose: int) -> "Iter
 class AgentProcess:
     """The child process that serves the agent."""
 
-    def __init__(self, settings: AgentSettings, url: str) -> None:
+    def __init__(self, settings: "AgentSettings", url: str) -> None:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._copier: threading.Thread | None = None
@@ -223,3 +238,88 @@ class Kills:
     def _plan_next(self) -> None:
         self._next += self._random.randint(_MIN_PACKETS, _MAX_PACKETS) * 2**self._in_answer
         self._in_answer += 1
+
+
+# The child. Its settings are the first line on stdin. When stdin ends, the parent has died.
+
+if TYPE_CHECKING:
+    from ...agents.llm import Agent
+
+
+READY = "ready"
+SECONDS_PER_WORD = 0.012
+# Every kill happens after a new packet, so this limit is not reached; it is a reserve.
+_MAX_RESTARTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What the child process needs to serve the agent. It is sent through a pipe.
+
+    Attributes:
+        llm: the name of a model, None for the built-in guide.
+        system: the system prompt for the model.
+        key: the API key that clients must use.
+        folder: the directory of the log; deleted if the parent process dies.
+        socket: the file descriptor of the listening socket.
+        verbose: how many times `-v` was given.
+    """
+
+    llm: str | None
+    system: str | None
+    key: str = field(repr=False)
+    folder: str
+    socket: int
+    verbose: int
+
+    def to_line(self) -> bytes:
+        """Return the settings as one line."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "AgentSettings":
+        """Return the settings in a line."""
+        return cls(**json.loads(line))
+
+
+def main() -> None:
+    """Serve the agent; the process ends by a signal or with its parent."""
+    settings = AgentSettings.from_line(sys.stdin.buffer.readline())
+    threading.Thread(target=_exit_with_parent, args=[settings.folder], daemon=True).start()
+    show_logs(settings.verbose, default_level=logging.CRITICAL)
+    from ...server import AgentApp, SQLiteStreamLog, serve
+
+    app = AgentApp(
+        _agent(settings.llm, settings.system),
+        log=SQLiteStreamLog(Path(settings.folder, "streams.db")),
+        api_keys=[settings.key],
+        agent_id="guide" if settings.llm is None else "llm",
+        durable=True,
+        max_restarts=_MAX_RESTARTS,
+    )
+    reported = False
+
+    async def report_ready() -> None:
+        nonlocal reported
+        if not reported:  # uvicorn calls this repeatedly
+            reported = True
+            print_stdout(READY)
+
+    sock = socket.socket(fileno=settings.socket)
+    serve(app, sockets=[sock], callback_notify=report_ready, log_config=None, log_level=None)
+
+
+def _agent(llm: str | None, system: str | None) -> "Agent":
+    if llm is None:
+        from ...agents.guide import paced
+
+        return paced(SECONDS_PER_WORD)
+    from .._load import model_agent
+
+    return model_agent(llm, system, tell_errors=True)
+
+
+def _exit_with_parent(folder: str) -> None:
+    sys.stdin.buffer.read()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)

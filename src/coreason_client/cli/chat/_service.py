@@ -19,8 +19,7 @@ from .._attached import MAX_ATTACHED_BYTES
 from .._load import require_server
 from .._options import usage_error
 from ..exits import ExitCode, Failure
-from ._agent_child import SECONDS_PER_WORD
-from ._agent_process import AgentKiller, agent_process
+from ._agent_process import SECONDS_PER_WORD, AgentKiller, agent_process
 
 if TYPE_CHECKING:
     from ...agents.llm import Agent
