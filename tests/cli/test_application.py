@@ -13,7 +13,7 @@ from coreason_client import CAPClient
 from coreason_client.cli.exits import ExitCode, Failure
 from coreason_client.cli.serve._application import ServeConfig, redacted_location
 from coreason_client.cli.serve._options import ServeOptions, option_names
-from coreason_client.cli.serve._secrets import Keys, SecretValue, ServeSecrets
+from coreason_client.cli.serve._secrets import ApiKeys, SecretValue, ServeSecrets
 from coreason_client.server import (
     A2A,
     MemoryStreamLog,
@@ -108,7 +108,7 @@ def test_keys_are_not_shown() -> None:
 def test_a_worker_gets_the_same_configuration() -> None:
     options = ServeOptions(uds=Path("a.sock"), cors_origins=["http://a.example"], port=1)
     secrets = ServeSecrets(
-        Keys(["key"], "--api-key"), ["secret"], "there", SecretValue("m", "here")
+        ApiKeys(["key"], "--api-key"), ["secret"], "there", SecretValue("m", "here")
     )
     sent = ServeConfig(options, secrets, keys_before="old")
     # Only the socket is a path, and a worker does not open it.

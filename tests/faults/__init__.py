@@ -4,7 +4,7 @@ from coreason_client.testing.faults import FAULTS, Fault, FaultServer, File, Rec
 from coreason_client.testing.faults import FaultRun as Run
 from coreason_client.testing.faults import _wire as wire
 from coreason_client.testing.faults._content_faults import GARBAGE
-from coreason_client.testing.faults._exchange import MIB, PIECE, Exchange
+from coreason_client.testing.faults._exchange import MIB, PIECE, FaultExchange
 from coreason_client.testing.faults._logs import plain_log, stream_error
 from coreason_client.testing.faults._table import FOREVER, describe
 from coreason_client.testing.faults._wire import (
@@ -23,8 +23,8 @@ __all__ = [
     "GARBAGE",
     "MIB",
     "PIECE",
-    "Exchange",
     "Fault",
+    "FaultExchange",
     "FaultServer",
     "File",
     "Packet",

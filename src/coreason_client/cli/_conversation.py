@@ -17,8 +17,8 @@ from .output import clean, escaped_json, print_stderr
 from .prompt import (
     Command,
     LineCleared,
+    LineReader,
     Mistake,
-    Reader,
     command_help,
     leaves_after_ctrl_c,
     open_reader,
@@ -129,7 +129,7 @@ def converse(
     print_stderr(_GREETING.format(name))
     try:
         with open_reader(as_json=as_json) as reader:
-            conversation = Conversation(partner, name, reader, attached)
+            conversation = PromptConversation(partner, name, reader, attached)
             while (line := conversation.next_line()) is not None and conversation.handle(line):
                 pass
     finally:
@@ -138,11 +138,11 @@ def converse(
                 print_stderr(f"To continue this conversation: {command}")
 
 
-class Conversation:
+class PromptConversation:
     """The state of a conversation: its turns, and the files for the next message."""
 
     def __init__(
-        self, partner: Partner, name: str, reader: Reader, attached: Sequence[Attached] = ()
+        self, partner: Partner, name: str, reader: LineReader, attached: Sequence[Attached] = ()
     ) -> None:
         self._partner = partner
         self._name = name

@@ -17,11 +17,11 @@ from .._host_port import host_port
 from ._options import usage_error
 from .exits import Failure
 
-__all__ = ["Address", "has_desktop", "listen_errors", "open_browser"]
+__all__ = ["ListenAddress", "has_desktop", "listen_errors", "open_browser"]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """A host and a port, or the path of a Unix socket; with or without TLS."""
 
     host: str

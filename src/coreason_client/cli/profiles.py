@@ -23,9 +23,9 @@ from .output import print_stderr, print_stdout, show_rows
 __all__ = [
     "CONFIG_VARIABLE",
     "PROFILES_EPILOG",
-    "Profile",
     "ProfileError",
     "ProfileFile",
+    "UserProfile",
     "complete_profile",
     "complete_profile_word",
     "is_name",
@@ -48,7 +48,7 @@ class ProfileError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class UserProfile:
     """An agent or a model with its settings; None where nothing is set."""
 
     name: str
@@ -72,7 +72,7 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def parse_profile(name: str, table: Mapping[str, Any]) -> Profile:
+def parse_profile(name: str, table: Mapping[str, Any]) -> UserProfile:
     """Return the profile of a table.
 
     Raises:
@@ -81,7 +81,7 @@ def parse_profile(name: str, table: Mapping[str, Any]) -> Profile:
     if unknown := [key for key in table if key not in _PARSERS]:
         known = ", ".join(_PARSERS)
         raise ProfileError(f"unknown key {unknown[0]!r}; expected one of {known}")
-    profile = Profile(name=name, **{key: _PARSERS[key](key, table[key]) for key in table})
+    profile = UserProfile(name=name, **{key: _PARSERS[key](key, table[key]) for key in table})
     keys = [key for key in _KEYS if key in table]
     if len(keys) > 1:
         raise ProfileError(f"{keys[0]} and {keys[1]} cannot be used together")
@@ -151,7 +151,7 @@ class ProfileFile:
     exists: bool = False
     is_private: bool = True
 
-    def get(self, name: str) -> Profile:
+    def get(self, name: str) -> UserProfile:
         """Return a profile; warn if it contains a key that others can read.
 
         Raises:
@@ -242,7 +242,7 @@ def _failure(path: Path, reason: str) -> Failure:
 _COMMAND_TIMEOUT = 60.0  # seconds; a password manager may ask for a passphrase
 
 
-def profile_key(profile: Profile) -> str | None:
+def profile_key(profile: UserProfile) -> str | None:
     """Return the key, None if the profile has none.
 
     Raises:
@@ -257,7 +257,7 @@ def profile_key(profile: Profile) -> str | None:
     return profile.api_key
 
 
-def _first_line(profile: Profile, command: Sequence[str]) -> str:
+def _first_line(profile: UserProfile, command: Sequence[str]) -> str:
     """Run a command without a shell, and return the first line that it prints."""
     try:
         # The user's own command. It has the terminal, to ask for a passphrase.
@@ -279,7 +279,7 @@ def _first_line(profile: Profile, command: Sequence[str]) -> str:
     return key
 
 
-def _key_failure(profile: Profile, reason: str) -> Failure:
+def _key_failure(profile: UserProfile, reason: str) -> Failure:
     return Failure(f"profile {profile.name!r}: {reason}", ExitCode.USAGE)
 
 

@@ -22,7 +22,7 @@ from ..a2a._auth import credentials
 from ..a2a.types import AgentCard
 from ..server import AgentApp, AgentStream
 from ..server.page import BEARER_OPTION, KEY_MARK, CurlOption, PageConfig
-from ._a2a_packets import A2APackets, Conversation, Payload, error_of
+from ._a2a_packets import A2AConversation, A2APackets, Payload, error_of
 from .target import A2ATarget
 
 __all__ = ["A2ABackend", "A2ABridge", "curl_option"]
@@ -100,12 +100,12 @@ class A2ABridge:
         self.stopping = False
         self._client = client
         self._redact = redact
-        self._conversations: OrderedDict[str, Conversation] = OrderedDict()
+        self._conversations: OrderedDict[str, A2AConversation] = OrderedDict()
 
     async def __call__(self, request: ServiceRequest, stream: AgentStream) -> None:
         """Answer a request."""
         session = request.context.session_id
-        before = self._conversations.get(session, Conversation())
+        before = self._conversations.get(session, A2AConversation())
         packets = A2APackets(before)
         try:
             await self._forward(before, packets, stream)
@@ -122,7 +122,7 @@ class A2ABridge:
             self._remember(session, packets.conversation)
 
     async def _forward(
-        self, before: Conversation, packets: A2APackets, stream: AgentStream
+        self, before: A2AConversation, packets: A2APackets, stream: AgentStream
     ) -> None:
         events = self._client.send_message_stream(before.message(stream.question))
         async with events:
@@ -142,7 +142,7 @@ class A2ABridge:
             reason = self._redact(str(error)) or "there was no answer in time"
             logger.warning("task %s could not be cancelled: %s", task_id, reason)
 
-    def _remember(self, session: str, conversation: Conversation) -> None:
+    def _remember(self, session: str, conversation: A2AConversation) -> None:
         self._conversations[session] = conversation
         self._conversations.move_to_end(session)
         if len(self._conversations) > _MAX_CONVERSATIONS:

@@ -155,12 +155,12 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and return the response as soon as it begins."""
-        call = _Call(self._app, request, await request.aread())
+        call = _InProcessCall(self._app, request, await request.aread())
         status, headers = await call.begin()
         return httpx2.Response(status, headers=headers, stream=call)
 
 
-class _Call(httpx2.AsyncByteStream):
+class _InProcessCall(httpx2.AsyncByteStream):
     """One request, and the body of its response."""
 
     def __init__(

@@ -19,7 +19,7 @@ from ._models._ollama_wire import OLLAMA
 from ._models._responses_wire import RESPONSES
 from ._models._turns import ModelFailure, ModelRequest, ModelTurn, ModelTurnLike, turn_of
 from ._models._vectors import embeddings_reply, model_list_reply
-from ._models._wire import Chunk, Script, Wire, before_break, dumped, script_of
+from ._models._wire import Chunk, Wire, WireTurn, before_break, dumped, script_of
 from ._secret_names import HiddenHeaders
 
 __all__ = ["FakeModel", "background_at", "embeddings_at", "fake_model", "model_list_at", "wire_at"]
@@ -89,7 +89,7 @@ class FakeModel(LoopbackBlock):
         self._used = 0
         self._calls = 0
         self._problems: list[str] = []
-        self._stored: dict[str, tuple[Wire, ModelTurn, Script]] = {}  # background responses
+        self._stored: dict[str, tuple[Wire, ModelTurn, WireTurn]] = {}  # background responses
         self.requests: list[ModelRequest] = []
 
     def __repr__(self) -> str:
@@ -274,7 +274,7 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 async def _send_whole(
-    wire: Wire, turn: ModelTurn, script: Script, response: ResponseWriter
+    wire: Wire, turn: ModelTurn, script: WireTurn, response: ResponseWriter
 ) -> None:
     body = dumped(wire.body(script))
     if turn.stall_after is not None:
@@ -289,7 +289,7 @@ async def _send_whole(
 
 
 async def _send_stream(
-    wire: Wire, turn: ModelTurn, script: Script, response: ResponseWriter, first: int = 0
+    wire: Wire, turn: ModelTurn, script: WireTurn, response: ResponseWriter, first: int = 0
 ) -> None:
     """Send the events of an answer, from the number `first` on."""
     await response.start(200, [("content-type", wire.content_type), ("cache-control", "no-cache")])
@@ -303,7 +303,7 @@ async def _send_stream(
         await response.finish()
 
 
-def _sent(wire: Wire, turn: ModelTurn, script: Script) -> Sequence[Chunk]:
+def _sent(wire: Wire, turn: ModelTurn, script: WireTurn) -> Sequence[Chunk]:
     chunks = wire.stream(script)
     after = "content" if turn.failure is not None else turn.break_after
     return [*(chunks if after is None else before_break(chunks, after))]

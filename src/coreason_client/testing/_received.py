@@ -52,7 +52,7 @@ class RecordingApp:
         self._lock = threading.Lock()
         self._requests: list[ReceivedRequest] = []
         self._cuts: dict[UUID, list[int]] = {}  # planned, by stream
-        self._readers: set[_Reader] = set()
+        self._readers: set[_CountedResponse] = set()
         self._disconnects = 0
 
     @property
@@ -73,7 +73,7 @@ class RecordingApp:
         body = await _read_body(receive)
         with self._lock:
             self._requests.append(_request(scope, body))
-        reader = _Reader(self, scope, send)
+        reader = _CountedResponse(self, scope, send)
         self._readers.add(reader)
         try:
             await self._app(scope, _replaying(body, receive), reader.send)
@@ -99,7 +99,7 @@ class RecordingApp:
         self._disconnects += 1
 
 
-class _Reader:
+class _CountedResponse:
     """One response; it counts the packets that are sent and ends the connection as planned."""
 
     def __init__(self, app: RecordingApp, scope: Message, send: Send) -> None:

@@ -15,12 +15,12 @@ from ..errors import ArgumentError
 from ._block import LoopbackBlock, report
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from ._record import Recorder, record, request_origin
-from ._recording._file import BASE, Exchange, Recording, RecordingError, load
+from ._recording._file import BASE, RecordedExchange, Recording, RecordingError, load
 from ._recording._secrets import replace_spans, spans_of, without_secrets
 from ._secret_names import MASK
 
 __all__ = [
-    "Match",
+    "RecordedMatch",
     "Replay",
     "StartRecording",
     "differences",
@@ -130,7 +130,7 @@ class Replay(LoopbackBlock):
         chunks = _adapted(exchange, asked, request_origin(request))
         await self._send(exchange, chunks, request_origin(request), response)
 
-    def _mismatch(self, asked: Exchange, nearest: int | None, *, again: bool) -> str:
+    def _mismatch(self, asked: RecordedExchange, nearest: int | None, *, again: bool) -> str:
         what = f"{asked.method} {asked.target}"
         if again:
             return f"{what} was sent more often than {self._path.name} has it"
@@ -139,7 +139,11 @@ class Replay(LoopbackBlock):
         return f"{what} is not in {self._path.name}; the nearest is request {nearest + 1}:"
 
     async def _send(
-        self, exchange: Exchange, chunks: Sequence[bytes], here: str, response: ResponseWriter
+        self,
+        exchange: RecordedExchange,
+        chunks: Sequence[bytes],
+        here: str,
+        response: ResponseWriter,
     ) -> None:
         if exchange.status is None:
             return  # closed without a byte
@@ -178,13 +182,13 @@ def _read(path: Path) -> Recording:
         raise RecordingError(f"{path}: must be UTF-8: {error}") from None
 
 
-def _cleaned(request: HTTPRequest) -> Exchange:
+def _cleaned(request: HTTPRequest) -> RecordedExchange:
     """Return a request as it would be in the file."""
-    exchange = Exchange(request.method, request.target, request.headers, request.body)
+    exchange = RecordedExchange(request.method, request.target, request.headers, request.body)
     return without_secrets(Recording((exchange,))).exchanges[0]
 
 
-def _adapted(exchange: Exchange, asked: Exchange, here: str) -> list[bytes]:
+def _adapted(exchange: RecordedExchange, asked: RecordedExchange, here: str) -> list[bytes]:
     """Return the chunks with the URL of the replay, and with the id of this request."""
     chunks = [chunk.data for chunk in exchange.chunks]
     body = b"".join(chunks)
@@ -220,7 +224,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class RecordedMatch:
     """The place of an exchange in a recording; with `differences` it is only the nearest one."""
 
     index: int
@@ -228,8 +232,11 @@ class Match:
 
 
 def find(
-    request: Exchange, exchanges: Sequence[Exchange], left: Iterable[int], ignore: Iterable[str]
-) -> Match | None:
+    request: RecordedExchange,
+    exchanges: Sequence[RecordedExchange],
+    left: Iterable[int],
+    ignore: Iterable[str],
+) -> RecordedMatch | None:
     """Return the first of the exchanges that are left which fits, the nearest, or None."""
     ignored = frozenset(name.lower() for name in ignore)
     candidates = [
@@ -238,11 +245,11 @@ def find(
     fitting = [index for index, found in candidates if not found]
     for index in fitting:
         if not [*differences(exchanges[index], request, ignored, exact=True)]:
-            return Match(index)
+            return RecordedMatch(index)
     if fitting:
-        return Match(fitting[0])
+        return RecordedMatch(fitting[0])
     nearest = min(candidates, key=lambda one: _distance(one[1]), default=None)
-    return None if nearest is None else Match(nearest[0], tuple(nearest[1]))
+    return None if nearest is None else RecordedMatch(nearest[0], tuple(nearest[1]))
 
 
 def _distance(found: Sequence[str]) -> tuple[int, int]:
@@ -251,8 +258,8 @@ def _distance(found: Sequence[str]) -> tuple[int, int]:
 
 
 def differences(
-    recorded: Exchange,
-    request: Exchange,
+    recorded: RecordedExchange,
+    request: RecordedExchange,
     ignored: frozenset[str] = frozenset(),
     *,
     exact: bool = False,
@@ -271,7 +278,7 @@ def differences(
     yield from compare.values("body", _value(recorded.body), _value(request.body))
 
 
-def same_id(recorded: Exchange, request: Exchange) -> tuple[Any, Any] | None:
+def same_id(recorded: RecordedExchange, request: RecordedExchange) -> tuple[Any, Any] | None:
     """Return the ids of two JSON-RPC requests if they differ; a response must have the new one."""
     expected, got = _value(recorded.body), _value(request.body)
     both = isinstance(expected, dict) and isinstance(got, dict)

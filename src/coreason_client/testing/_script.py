@@ -56,14 +56,14 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ScriptFailure:
     """The agent writes an ERROR packet here."""
 
     error: StreamError
 
 
 Item: TypeAlias = (
-    "str | Disconnect | Delay | Failure | PresentationEvent | CitationBlock | CitationItem | "
+    "str | Disconnect | Delay | ScriptFailure | PresentationEvent | CitationBlock | CitationItem | "
     "MediaCarousel | MediaItem | ProgressUpdate | StreamError | StreamPacket | dict[str, Any] | "
     "Callable[..., Any]"
 )
@@ -98,7 +98,7 @@ def fail(
     code: str = "agent_failed",
     severity: str = "FATAL",
     details: dict[str, Any] | None = None,
-) -> Failure:
+) -> ScriptFailure:
     """Return an item with which the agent writes an ERROR packet.
 
     `FATAL` ends the stream, `WARNING` does not. After `TRANSIENT` a client connects again, and the
@@ -113,7 +113,7 @@ def fail(
     error = StreamError(
         code=code, message=message, severity=ErrorSeverity(severity), details=details
     )
-    return Failure(error)
+    return ScriptFailure(error)
 
 
 def as_player(script: Script, number: int = 1) -> Player:
@@ -153,7 +153,7 @@ _MODELS = (
 
 
 def _is_item(value: object) -> bool:
-    return isinstance(value, (*_MODELS, StreamPacket, Disconnect, Delay, Failure))
+    return isinstance(value, (*_MODELS, StreamPacket, Disconnect, Delay, ScriptFailure))
 
 
 def _step(item: Any, where: str) -> Player:
@@ -181,7 +181,7 @@ async def _cut(
 async def _write(stream: AgentStream, item: Any) -> None:
     """Write an item that is neither text nor an instruction."""
     match item:
-        case Failure(error) | (StreamError() as error):
+        case ScriptFailure(error) | (StreamError() as error):
             await stream.write_packet("ERROR", error)
         case StreamPacket(op=op, p=p):
             await stream.write_packet(op, p)

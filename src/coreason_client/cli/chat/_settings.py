@@ -1,4 +1,4 @@
-"""The settings of `coreason chat`, from options, a profile and the environment. Pure.
+"""The options of `coreason chat`, and its settings from them, a profile and the environment.
 
 An option takes precedence over the profile, and the profile over the environment. A key is sent
 only to the agent that it belongs to: the key of a profile only to the URL of the profile, and the
@@ -8,19 +8,125 @@ URL of a profile gets only that key or the one of `--api-key`.
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from .._options import reject_system
+import typer
+
+from .._options import Attach, System, Verbose, reject_system
 from ..exits import ExitCode, Failure
-from ..profiles import Profile
+from ..llm import complete_model
+from ..profiles import UserProfile, complete_profile, complete_profile_word
 
-__all__ = ["ChatSettings", "Options", "resolve"]
+__all__ = ["ChatOptions", "ChatSettings", "GivenSettings", "resolve"]
 
 _TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Values of options; `env_…` are those of environment variables."""
+class ChatOptions:
+    """The values of all options of `coreason chat`; the help lists them in this order."""
+
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROFILE] [TEXT] [-]",
+            help="The name of a profile; the question; piped text is appended. - reads all of "
+            "stdin.",
+            show_default=False,
+            autocompletion=complete_profile_word,
+        ),
+    ] = None
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Profile with the settings of an agent or a model.",
+            show_default=False,
+            autocompletion=complete_profile,
+        ),
+    ] = None
+    url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="COREASON_URL",
+            metavar="URL",
+            help="URL of the agent service. Without it, the built-in agent runs in this process.",
+            show_default=False,
+        ),
+    ] = None
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="COREASON_API_KEY",
+            metavar="KEY",
+            help="API key for --url.",
+            show_default=False,
+        ),
+    ] = field(default=None, repr=False)
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Talk to a model instead; its key is read from the environment or .env.",
+            show_default=False,
+            autocompletion=complete_model,
+        ),
+    ] = None
+    system: System = None
+    attach: Attach = None
+    conversation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="ID of the conversation to continue.", show_default="a new one"
+        ),
+    ] = None
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the packets, one JSON object per line.")
+    ] = False
+    chaos: Annotated[
+        bool,
+        typer.Option(
+            "--chaos", help="Cut the connection repeatedly, and check that nothing gets lost."
+        ),
+    ] = False
+    kill: Annotated[
+        bool,
+        typer.Option(
+            "--kill",
+            help="With --chaos: also kill the process of the built-in agent or of --llm (SIGKILL), "
+            "and start it again.",
+        ),
+    ] = False
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Random seed for the cuts of --chaos and the kills of --kill.",
+            show_default="random, printed",
+        ),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Time without data after which a connection counts as lost.",
+            show_default="60",
+        ),
+    ] = None
+    max_retries: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Limit for reconnections in a row without a new packet.",
+            show_default="3, but retry for at least 30 s once an answer has begun; 10 with --chaos",
+        ),
+    ] = None
+    verbose: Verbose = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSettings:
+    """The settings that are given; `env_…` are those of environment variables."""
 
     url: str | None = None
     env_url: str | None = None
@@ -51,7 +157,7 @@ class ChatSettings:
 
 
 def resolve(
-    options: Options, profile: Profile | None, key_of: Callable[[Profile], str | None]
+    options: GivenSettings, profile: UserProfile | None, key_of: Callable[[UserProfile], str | None]
 ) -> ChatSettings:
     """Return the settings; `key_of` returns the key of the profile and is called if it is needed.
 
@@ -94,7 +200,7 @@ def resolve(
     )
 
 
-def _url(options: Options, profile: Profile | None) -> tuple[str | None, str]:
+def _url(options: GivenSettings, profile: UserProfile | None) -> tuple[str | None, str]:
     """Return the URL and the name of what set it."""
     if options.url is not None:
         return options.url, "--url"
@@ -108,7 +214,7 @@ def _url(options: Options, profile: Profile | None) -> tuple[str | None, str]:
 
 
 def _key(
-    options: Options, profile: Profile | None, key_of: Callable[[Profile], str | None]
+    options: GivenSettings, profile: UserProfile | None, key_of: Callable[[UserProfile], str | None]
 ) -> tuple[str | None, str]:
     """Return the key and the name of what set it; `profile` is the one that the URL is from."""
     if options.api_key is not None:
@@ -118,11 +224,11 @@ def _key(
     return options.env_api_key, "COREASON_API_KEY"
 
 
-def _key_name(key: str, profile: Profile) -> str:
+def _key_name(key: str, profile: UserProfile) -> str:
     return f"{key} of profile {profile.name!r}"
 
 
-def _command(options: Options, profile: Profile | None) -> str:
+def _command(options: GivenSettings, profile: UserProfile | None) -> str:
     """Return the command; a key of the command line becomes a variable of the shell."""
     words = ["coreason", "chat"]
     if profile is not None:

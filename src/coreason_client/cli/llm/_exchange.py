@@ -17,7 +17,7 @@ from ._history import without_query
 if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, LLMError, Message, Response
 
-__all__ = ["Exchange", "Shown", "print_continue", "print_notes"]
+__all__ = ["ModelExchange", "Shown", "print_continue", "print_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Shown:
 
 
 @dataclass(slots=True)
-class Exchange:
+class ModelExchange:
     """A call, and its answer as far as it was received."""
 
     client: "AsyncLLMClient"

@@ -16,8 +16,8 @@ from .._logs import show_logs
 from .._text import as_local_time, shortened, usage_line
 from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from ..output import Output, open_output, print_stderr, show_rows
-from ._completion import complete_conversation
-from ._turns import Summary, Turn, text_of
+from ._options import complete_conversation
+from ._turns import SavedTurn, Summary, text_of
 
 __all__ = [
     "LOGS_EPILOG",
@@ -142,7 +142,7 @@ def _show(prefix: str, count: int, query: str, *, as_json: bool) -> None:
         print_stderr("no turns with this text")
 
 
-def _show_turn(output: Output, turn: "Turn") -> None:
+def _show_turn(output: Output, turn: "SavedTurn") -> None:
     from ._turns import text_of
 
     output.lines([heading(turn, local_time=sys.stdout.isatty())])
@@ -168,17 +168,17 @@ def summary_json(one: Summary) -> str:
     return json.dumps(asdict(one), ensure_ascii=False)
 
 
-def turn_json(turn: Turn) -> str:
+def turn_json(turn: SavedTurn) -> str:
     """Return a turn with all its messages as one line."""
     return json.dumps(asdict(turn), ensure_ascii=False)
 
 
-def matches(turn: Turn, text: str) -> bool:
+def matches(turn: SavedTurn, text: str) -> bool:
     """Return True if the question or the answer contains a text, in upper or lower case."""
     return text.casefold() in f"{turn.question}\n{turn.answer}".casefold()
 
 
-def heading(turn: Turn, *, local_time: bool) -> str:
+def heading(turn: SavedTurn, *, local_time: bool) -> str:
     """Return a line with the time, the model, the tokens and the cost of a turn."""
     time = as_local_time(turn.time) if local_time else turn.time
     known = {"prompt_tokens", "completion_tokens"} <= turn.usage.keys()

@@ -13,7 +13,7 @@ from .._logs import show_logs
 from .._options import BaseUrl, Verbose
 from ..exits import EXIT_CODES_HINT, exit_codes
 from ..output import open_output, print_stderr, show_rows
-from ._completion import complete_provider
+from ._options import complete_provider
 
 __all__ = ["MODELS_EPILOG", "model_row", "models"]
 

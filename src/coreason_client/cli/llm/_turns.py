@@ -17,8 +17,8 @@ from .._text import encodable
 __all__ = [
     "COLUMNS",
     "MIN_LENGTH",
+    "SavedTurn",
     "Summary",
-    "Turn",
     "context_messages",
     "pack",
     "system_prompt",
@@ -32,7 +32,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class SavedTurn:
     """A question with its answer, and the results of tools between them."""
 
     conversation: str
@@ -77,12 +77,12 @@ class Summary:
     question: str
 
 
-def system_prompt(turns: Sequence[Turn], given: str | None) -> str | None:
+def system_prompt(turns: Sequence[SavedTurn], given: str | None) -> str | None:
     """Return the system prompt of the next turn: the one given, otherwise the latest one."""
     return turns[-1].system if turns and given is None else given
 
 
-def context_messages(turns: Sequence[Turn], system: str | None) -> list[dict[str, Any]]:
+def context_messages(turns: Sequence[SavedTurn], system: str | None) -> list[dict[str, Any]]:
     """Return the messages that precede the next question; the system prompt is the first one."""
     first = [] if system is None else [{"role": "system", "content": system}]
     return [*first, *(dict(message) for turn in turns for message in turn.messages)]
@@ -119,7 +119,7 @@ COLUMNS = (
 )
 
 
-def turn_row(turn: Turn) -> tuple[tuple[Any, ...], dict[str, bytes]]:
+def turn_row(turn: SavedTurn) -> tuple[tuple[Any, ...], dict[str, bytes]]:
     """Return the values of `COLUMNS`, and the content of attachments by its SHA-256."""
     messages, blobs = pack(turn.messages)
     row = (
@@ -139,14 +139,14 @@ def turn_row(turn: Turn) -> tuple[tuple[Any, ...], dict[str, bytes]]:
     return row, blobs
 
 
-def turn_of(row: Sequence[Any], blobs: Mapping[str, bytes]) -> Turn:
+def turn_of(row: Sequence[Any], blobs: Mapping[str, bytes]) -> SavedTurn:
     """Return the turn of a row.
 
     Raises:
         ValueError, KeyError: the row is damaged.
     """
     values = dict(zip(COLUMNS, row, strict=True))
-    return Turn(
+    return SavedTurn(
         conversation=values["conversation"],
         time=values["time"],
         model=values["model"],

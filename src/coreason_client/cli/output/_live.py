@@ -19,7 +19,7 @@ from coreason_manifest.definitions.presentation import ProgressUpdate
 from ._base import Output, Source
 from ._keyboard import EchoSwitch
 from ._lines import clean
-from ._page import Page, PageAction, PageHistory
+from ._page import AnswerPage, PageAction, PageHistory
 from ._screen import Screen
 
 __all__ = ["LiveOutput", "Painter", "live_console"]
@@ -39,7 +39,7 @@ class LiveOutput(Output):
     can_rewind = True
 
     def __init__(self, console: Console, status: Callable[[], str] = str) -> None:
-        page = Page()
+        page = AnswerPage()
         screen = Screen(console)
         self._history = PageHistory(page, screen)
         self._painter = Painter(page, screen, status)
@@ -214,7 +214,7 @@ class Painter:
     interrupts a drawing.
     """
 
-    def __init__(self, page: Page, screen: Screen, status: Callable[[], str]) -> None:
+    def __init__(self, page: AnswerPage, screen: Screen, status: Callable[[], str]) -> None:
         self._page = page
         self._screen = screen
         self._status = status

@@ -17,9 +17,9 @@ from rich.text import Text
 from coreason_manifest.definitions.presentation import ProgressUpdate
 
 from ._lines import Cleaner, clean
-from ._markdown import Block
+from ._markdown import MarkdownBlock
 
-__all__ = ["WORD_END", "Blocks", "Page", "PageAction", "PageHistory"]
+__all__ = ["WORD_END", "AnswerPage", "Blocks", "PageAction", "PageHistory"]
 
 
 # White space, or a character of a script that does not put spaces between words.
@@ -116,7 +116,7 @@ _BAR_WIDTH = 24
 _MARKS = {"running": " ", "complete": "✓", "failed": "✗"}
 
 
-class Page:
+class AnswerPage:
     """The parts of one answer. Text is sanitised here; renderables must already be sanitised."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Page:
         self._taken = 0
         self._blocks = Blocks()
         self._cleaner = Cleaner()
-        self._unfinished_block = Block("")
+        self._unfinished_block = MarkdownBlock("")
         self._held: list[RenderableType] = []  # parts that wait for the end of a word
         self._finished: list[RenderableType] = []
         self._running_steps: dict[str, ProgressUpdate] = {}
@@ -199,7 +199,7 @@ class Page:
         parts: list[RenderableType] = []
         if rest := self._blocks.rest.strip("\n"):
             if rest != self._unfinished_block.text:
-                self._unfinished_block = Block(rest)
+                self._unfinished_block = MarkdownBlock(rest)
             parts += (
                 [Text(), self._unfinished_block]
                 if self._blank_line_due
@@ -229,7 +229,9 @@ class Page:
 
     def _paragraph(self, text: str) -> None:
         if text:
-            self._finished += [Text(), Block(text)] if self._blank_line_due else [Block(text)]
+            self._finished += (
+                [Text(), MarkdownBlock(text)] if self._blank_line_due else [MarkdownBlock(text)]
+            )
             self._blank_line_due, self._nothing_shown = True, False
 
 
@@ -253,7 +255,7 @@ def _bar(update: ProgressUpdate) -> RenderableType:
     return table
 
 
-PageAction: TypeAlias = Callable[[Page], None]
+PageAction: TypeAlias = Callable[[AnswerPage], None]
 
 _STARTS_AGAIN = "The agent was restarted. The text above is void; the answer starts again:"
 
@@ -282,7 +284,7 @@ class _Done(NamedTuple):
 class PageHistory:
     """Changes a page, and undoes the changes of packets that become void."""
 
-    def __init__(self, page: Page, drawn: DrawnParts) -> None:
+    def __init__(self, page: AnswerPage, drawn: DrawnParts) -> None:
         self._page = page
         self._drawn = drawn
         self._done: list[_Done] = []
@@ -317,6 +319,6 @@ class PageHistory:
             self._page.skip(valid)
 
 
-def _add_notice(page: Page) -> None:
+def _add_notice(page: AnswerPage) -> None:
     page.add(Text())
     page.add(Text(_STARTS_AGAIN, style="yellow"))

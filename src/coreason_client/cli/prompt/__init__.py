@@ -10,14 +10,14 @@ from .._user_folders import user_file
 from ..output import echo_off
 from ._history_file import HistoryFile
 from ._line_rules import Command, Mistake, command_help, leaves_after_ctrl_c, parse_line
-from ._reader import PROMPT, LineCleared, PlainReader, Reader
+from ._reader import PROMPT, LineCleared, LineReader, PlainReader
 
 __all__ = [
     "NO_HISTORY_VARIABLE",
     "Command",
     "LineCleared",
+    "LineReader",
     "Mistake",
-    "Reader",
     "command_help",
     "leaves_after_ctrl_c",
     "open_reader",
@@ -28,7 +28,7 @@ NO_HISTORY_VARIABLE = "COREASON_NO_HISTORY"
 
 
 @contextmanager
-def open_reader(*, as_json: bool) -> Iterator[Reader]:
+def open_reader(*, as_json: bool) -> Iterator[LineReader]:
     """Yield the reader for this stdin, stdout and terminal."""
     if as_json or not _can_edit():
         yield PlainReader()

@@ -9,8 +9,8 @@ from ..output import print_stderr, prompt
 __all__ = [
     "PROMPT",
     "LineCleared",
+    "LineReader",
     "PlainReader",
-    "Reader",
     "is_yes",
 ]
 
@@ -25,7 +25,7 @@ class LineCleared(KeyboardInterrupt):
         self.text = text
 
 
-class Reader(Protocol):
+class LineReader(Protocol):
     """Reads what the user types."""
 
     editing: bool

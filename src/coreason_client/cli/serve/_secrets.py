@@ -24,7 +24,7 @@ from ._options import (
 )
 
 __all__ = [
-    "Keys",
+    "ApiKeys",
     "SecretValue",
     "ServeSecrets",
     "load_secret",
@@ -82,7 +82,7 @@ _FIRST_KEY = {KEYS_VARIABLE: "%%[ ,]*", KEY_VARIABLE: "%% *"}  # its first key, 
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class ApiKeys:
     """The keys outside the file, the option or environment variable of theirs, and the file."""
 
     values: Sequence[str] = field(repr=False)
@@ -95,7 +95,7 @@ class Keys:
         options: Sequence[str] | None,
         env: Mapping[str, str] = os.environ,
         file: Path | None = None,
-    ) -> "Keys":
+    ) -> "ApiKeys":
         """Return the keys of the options and the file, or else of the first variable that is set.
 
         Raises:
@@ -182,7 +182,7 @@ def _error(path: Path, reason: str) -> ArgumentError:
 class ServeSecrets:
     """The secrets that the application needs, each with the option or variable it comes from."""
 
-    keys: Keys = Keys((), "--api-key")
+    keys: ApiKeys = ApiKeys((), "--api-key")
     tickets: Sequence[str] = field(default=(), repr=False)
     tickets_source: str = SECRETS_VARIABLE
     metrics_key: SecretValue = SecretValue(None, "--metrics-key")
@@ -195,7 +195,7 @@ class ServeSecrets:
             ArgumentError, Failure: a file or a variable is invalid.
         """
         tickets, source = load_ticket_secrets(options.ticket_secrets_file)
-        keys = Keys.load(options.api_keys, file=options.api_keys_file)
+        keys = ApiKeys.load(options.api_keys, file=options.api_keys_file)
         metrics_key = load_secret(
             "--metrics-key",
             METRICS_KEY_VARIABLE,
@@ -208,7 +208,7 @@ class ServeSecrets:
     def from_dict(cls, values: Mapping[str, Any]) -> "ServeSecrets":
         """Return the secrets of which `asdict` has made a dict."""
         nested = {
-            "keys": Keys(**values["keys"]),
+            "keys": ApiKeys(**values["keys"]),
             "metrics_key": SecretValue(**values["metrics_key"]),
         }
         return cls(**{**values, **nested})

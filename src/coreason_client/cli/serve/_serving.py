@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coreason_client import ArgumentError
 
-from .._listening import Address, listen_errors, open_browser
+from .._listening import ListenAddress, listen_errors, open_browser
 from .._logs import JsonFormatter
 from .._options import usage_error
 from ..exits import Failure
@@ -44,7 +44,7 @@ class Serving:
             Failure: it cannot listen, or the workers do not start.
         """
         options = self.config.options
-        address = Address(
+        address = ListenAddress(
             options.host, options.port, options.uds, options.uds_mode, tls=bool(self.tls)
         )
         authorization = self.config.secrets.authorization()

@@ -17,8 +17,8 @@ __all__ = [
     "BASE",
     "CHUNK_FIELDS",
     "End",
-    "Exchange",
     "RecordedChunk",
+    "RecordedExchange",
     "Recording",
     "RecordingError",
     "bytes_of",
@@ -48,7 +48,7 @@ class RecordedChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RecordedExchange:
     """A request and its response; `status` is None if the service closed the connection instead.
 
     `target` is the path with its query. `chunked` is False if the response has a length.
@@ -70,7 +70,7 @@ class Exchange:
 class Recording:
     """All exchanges, in the order in which they began; `base` is the path of the service's URL."""
 
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[RecordedExchange, ...]
     base: str = ""
 
 
@@ -118,7 +118,7 @@ def _dumped(value: Mapping[str, Any]) -> str:
 # Writing.
 
 
-def _lines(number: int, exchange: Exchange) -> Iterator[dict[str, Any]]:
+def _lines(number: int, exchange: RecordedExchange) -> Iterator[dict[str, Any]]:
     request = {"request": number, "method": exchange.method, "path": exchange.target}
     yield {**request, "headers": _joined(exchange.headers), **_body(exchange.body)}
     if exchange.status is not None:
@@ -212,7 +212,7 @@ class _Line:
             raise self.error(f"has a body that cannot be read: {error}") from None
 
 
-def _exchange(line: _Line, rest: Iterator[_Line]) -> Exchange:
+def _exchange(line: _Line, rest: Iterator[_Line]) -> RecordedExchange:
     if line.get("request") is None:
         raise line.error("must be the line of a request")
     lines = [*_until_end(line, rest)]
@@ -220,7 +220,7 @@ def _exchange(line: _Line, rest: Iterator[_Line]) -> Exchange:
     status = None if response is None else response.get("status")
     if status is not None and not (isinstance(status, int) and 100 <= status <= 599):
         raise lines[0].error("must have a 'status' from 100 to 599")
-    return Exchange(
+    return RecordedExchange(
         method=line.text("method"),
         target=line.text("path"),
         headers=line.headers(),

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
 from ..._secret import header_secrets, redact
 from .._secret_names import MASK, is_secret_header, is_secret_name
-from ._file import Exchange, Headers, RecordedChunk, Recording
+from ._file import Headers, RecordedChunk, RecordedExchange, Recording
 
 __all__ = [
     "Span",
@@ -69,7 +69,7 @@ _FIELDS = (
 # Finding.
 
 
-def request_secrets(exchange: Exchange) -> set[str]:
+def request_secrets(exchange: RecordedExchange) -> set[str]:
     """Return the secrets in a request and in its response."""
     found: set[str] = set()
     for headers in (exchange.headers, exchange.response_headers):
@@ -176,7 +176,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield data.hex()
 
 
-def _cleaned(exchange: Exchange, forms: set[str]) -> Exchange:
+def _cleaned(exchange: RecordedExchange, forms: set[str]) -> RecordedExchange:
     chunks = [chunk.data for chunk in exchange.chunks]
     cleaned = _clean_chunks(chunks, forms)
     return replace(

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from .._loopback import HTTPHead, HTTPRequest, MalformedHTTP, ResponseWriter, read_body, read_head
 from ._file import End
 
-__all__ = ["Observer", "Unreachable", "Upstream"]
+__all__ = ["ResponseObserver", "Unreachable", "Upstream"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Unreachable(Exception):
     """The service cannot be reached, or its answer cannot be passed on."""
 
 
-class Observer(Protocol):
+class ResponseObserver(Protocol):
     """Gets a response while it is passed on, and may change it."""
 
     def begins(self, status: int, headers: tuple[tuple[str, str], ...], *, chunked: bool) -> None:
@@ -61,7 +61,7 @@ class Upstream:
         self._netloc = parts.netloc
 
     async def forward(
-        self, request: HTTPRequest, response: ResponseWriter, observer: Observer
+        self, request: HTTPRequest, response: ResponseWriter, observer: ResponseObserver
     ) -> None:
         """Pass a request on, and its response back.
 
@@ -104,7 +104,7 @@ async def _pass_back(
     method: str,
     reader: asyncio.StreamReader,
     response: ResponseWriter,
-    observer: Observer,
+    observer: ResponseObserver,
     left: "asyncio.Future[None]",
 ) -> None:
     try:
@@ -140,7 +140,7 @@ async def _pass_message(
     head: HTTPHead,
     reader: asyncio.StreamReader,
     response: ResponseWriter,
-    observer: Observer,
+    observer: ResponseObserver,
     left: "asyncio.Future[None]",
 ) -> None:
     status = _status(head)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from ._exchange import Exchange, How, Loss, cut, cut_in_half, lose
+from ._exchange import FaultExchange, How, Loss, cut, cut_in_half, lose
 from ._logs import EMOJI, emoji_log
 from ._table import fault
 from ._wire import (
@@ -21,13 +21,13 @@ __all__: list[str] = []  # the faults are found by name, in `FAULTS`
 
 
 @fault()
-async def rst_mid_event(exchange: Exchange) -> None:
+async def rst_mid_event(exchange: FaultExchange) -> None:
     """Reset the connection in the middle of an event."""
     await cut_in_half(exchange, await exchange.until_fault(), "rst")
 
 
 @fault()
-async def fin_mid_event_chunked(exchange: Exchange, *, whole_chunk: bool = False) -> None:
+async def fin_mid_event_chunked(exchange: FaultExchange, *, whole_chunk: bool = False) -> None:
     """End a chunked body with FIN in the middle of an event, inside a chunk or after one."""
     rest = await exchange.until_fault()
     if whole_chunk:
@@ -39,27 +39,29 @@ async def fin_mid_event_chunked(exchange: Exchange, *, whole_chunk: bool = False
 
 
 @fault()
-async def fin_mid_event_close_delimited(exchange: Exchange) -> None:
+async def fin_mid_event_close_delimited(exchange: FaultExchange) -> None:
     """End a body without a length with FIN in the middle of an event."""
     await cut_in_half(exchange, await exchange.until_fault(chunked=False), "fin")
 
 
 @fault()
-async def clean_end_without_close(exchange: Exchange) -> None:
+async def clean_end_without_close(exchange: FaultExchange) -> None:
     """End a chunked body cleanly between two events, without a CLOSE packet."""
     await exchange.until_fault()
     await exchange.end()
 
 
 @fault()
-async def clean_end_close_delimited(exchange: Exchange) -> None:
+async def clean_end_close_delimited(exchange: FaultExchange) -> None:
     """End a body without a length between two events, without a CLOSE packet."""
     await exchange.until_fault(chunked=False)
     await exchange.fin()
 
 
 @fault()
-async def stall(exchange: Exchange, *, at: Literal["head", "event", "mid_event"] = "event") -> None:
+async def stall(
+    exchange: FaultExchange, *, at: Literal["head", "event", "mid_event"] = "event"
+) -> None:
     """Never send another byte and keep the connection: before the head, or after some packets."""
     if at != "head":
         rest = await exchange.until_fault()
@@ -70,7 +72,7 @@ async def stall(exchange: Exchange, *, at: Literal["head", "event", "mid_event"]
 
 
 @fault(log=emoji_log)
-async def cut_inside_utf8(exchange: Exchange, *, keep: int = 2, how: How = "fin") -> None:
+async def cut_inside_utf8(exchange: FaultExchange, *, keep: int = 2, how: How = "fin") -> None:
     """End the connection after some of the four bytes of one character."""
     event = sse((await exchange.until_fault())[0])
     await cut(exchange, event, event.index(EMOJI.encode()) + keep, how)
@@ -78,7 +80,7 @@ async def cut_inside_utf8(exchange: Exchange, *, keep: int = 2, how: How = "fin"
 
 @fault()
 async def cut_between_cr_and_lf(
-    exchange: Exchange, *, line: Literal["id", "data", "blank"] = "blank", how: How = "fin"
+    exchange: FaultExchange, *, line: Literal["id", "data", "blank"] = "blank", how: How = "fin"
 ) -> None:
     """End the connection between CR and LF; after the blank line's CR the event is complete."""
     event = sse((await exchange.until_fault(eol=b"\r\n"))[0], eol=b"\r\n")
@@ -88,7 +90,7 @@ async def cut_between_cr_and_lf(
 
 @fault()
 async def cut_in_chunk_header(
-    exchange: Exchange, *, keep: int = 1, how: Literal["fin", "rst"] = "fin"
+    exchange: FaultExchange, *, keep: int = 1, how: Literal["fin", "rst"] = "fin"
 ) -> None:
     """End the connection inside the line that announces the next chunk."""
     event = sse((await exchange.until_fault())[0])
@@ -97,7 +99,7 @@ async def cut_in_chunk_header(
 
 
 @fault()
-async def burst_then_rst(exchange: Exchange, *, how: How = "rst") -> None:
+async def burst_then_rst(exchange: FaultExchange, *, how: How = "rst") -> None:
     """Send all up to the fault in one write and reset at once, with the data still unread."""
     before, _ = exchange.split()
     body = b"".join(chunk(sse(packet)) for packet in before)
@@ -108,7 +110,7 @@ async def burst_then_rst(exchange: Exchange, *, how: How = "rst") -> None:
 
 @fault()
 async def refuse_first(
-    exchange: Exchange, *, keep: int = 0, how: Literal["fin", "rst"] = "fin"
+    exchange: FaultExchange, *, keep: int = 0, how: Literal["fin", "rst"] = "fin"
 ) -> None:
     """End the connection before any byte of a response, or after `keep` bytes of its head."""
     if keep:
@@ -117,7 +119,9 @@ async def refuse_first(
 
 
 @fault(always=True)
-async def accept_and_close(exchange: Exchange, *, head: bool = False, how: How = "fin") -> None:
+async def accept_and_close(
+    exchange: FaultExchange, *, head: bool = False, how: How = "fin"
+) -> None:
     """Accept forever and send nothing, or a head only, and end the connection."""
     if head:
         await exchange.head()
@@ -128,7 +132,7 @@ async def accept_and_close(exchange: Exchange, *, head: bool = False, how: How =
 
 
 async def _answer_status(
-    exchange: Exchange,
+    exchange: FaultExchange,
     status: int,
     headers: Mapping[str, str] | None = None,
     *,
@@ -143,14 +147,14 @@ async def _answer_status(
     await exchange.respond(status, content, content_type=content_type, headers=extra)
 
 
-async def _answer_html(exchange: Exchange) -> None:
+async def _answer_html(exchange: FaultExchange) -> None:
     page = b"<!doctype html><title>Sign in</title><p>data: not an event\n\n"
     await exchange.respond(200, page, content_type="text/html; charset=utf-8")
 
 
 @fault(always=True)
 async def status_on_reconnect(
-    exchange: Exchange,
+    exchange: FaultExchange,
     *,
     status: int = 503,
     retry_after: float | str | None = None,
@@ -169,7 +173,7 @@ async def status_on_reconnect(
 
 
 @fault(always=True)
-async def html_on_reconnect(exchange: Exchange, *, times: int = 1) -> None:
+async def html_on_reconnect(exchange: FaultExchange, *, times: int = 1) -> None:
     """Lose the first connection and answer the next `times` reconnects with a web page."""
     if exchange.attempt == 1:
         await lose(exchange)
@@ -181,7 +185,7 @@ async def html_on_reconnect(exchange: Exchange, *, times: int = 1) -> None:
 
 @fault()
 async def status_first(
-    exchange: Exchange,
+    exchange: FaultExchange,
     *,
     status: int = 503,
     headers: Mapping[str, str] | None = None,
@@ -196,7 +200,7 @@ async def status_first(
 
 
 @fault()
-async def stalled_status_first(exchange: Exchange, *, status: int = 503) -> None:
+async def stalled_status_first(exchange: FaultExchange, *, status: int = 503) -> None:
     """Answer the first attempt with a status whose body never arrives in full."""
     headers = {"Content-Type": "application/json", "Content-Length": "1000"}
     await exchange.send(response_head(status, headers) + b'{"detail":')
@@ -204,20 +208,20 @@ async def stalled_status_first(exchange: Exchange, *, status: int = 503) -> None
 
 
 @fault()
-async def html_first(exchange: Exchange) -> None:
+async def html_first(exchange: FaultExchange) -> None:
     """Answer the first attempt with 200 and a web page."""
     await _answer_html(exchange)
 
 
 @fault()
-async def no_content_first(exchange: Exchange) -> None:
+async def no_content_first(exchange: FaultExchange) -> None:
     """Answer the first attempt with 204."""
     await exchange.respond(204)
 
 
 @fault(always=True)
 async def redirect(
-    exchange: Exchange,
+    exchange: FaultExchange,
     *,
     status: int = 307,
     cross_origin: bool = False,
@@ -247,7 +251,7 @@ _CORS: Final = {
 
 
 @fault(always=True)
-async def redirect_loop(exchange: Exchange, *, status: int = 307) -> None:
+async def redirect_loop(exchange: FaultExchange, *, status: int = 307) -> None:
     """Redirect forever, each time to another query of the same path."""
     location = f"{exchange.run.base_url}/assist?hop={exchange.attempt}"
     await exchange.respond(status, headers={"Location": location})

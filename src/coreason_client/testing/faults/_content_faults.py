@@ -6,7 +6,7 @@ import zlib
 from dataclasses import replace
 from typing import Final, Literal
 
-from ._exchange import MIB, PIECE, Exchange, Loss, cut, cut_in_half, lose, replace_next
+from ._exchange import MIB, PIECE, FaultExchange, Loss, cut, cut_in_half, lose, replace_next
 from ._logs import (
     EMOJI,
     far_jump_log,
@@ -42,7 +42,7 @@ GARBAGE: Final = (
 
 
 @fault(always=True)
-async def garbage_lines(exchange: Exchange) -> None:
+async def garbage_lines(exchange: FaultExchange) -> None:
     """Write unknown fields, lines without a colon and comments before and inside events."""
     remaining = exchange.remaining()
     await exchange.head()
@@ -53,7 +53,7 @@ async def garbage_lines(exchange: Exchange) -> None:
 
 
 @fault()
-async def truncated_utf8_in_packet(exchange: Exchange) -> None:
+async def truncated_utf8_in_packet(exchange: FaultExchange) -> None:
     """Send a complete event whose JSON holds three of the four bytes of a character."""
     await replace_next(
         exchange,
@@ -62,19 +62,19 @@ async def truncated_utf8_in_packet(exchange: Exchange) -> None:
 
 
 @fault()
-async def bad_json(exchange: Exchange) -> None:
+async def bad_json(exchange: FaultExchange) -> None:
     """Send a complete event whose data is not JSON."""
     await replace_next(exchange, lambda packet: packet.json()[:-1])
 
 
 @fault()
-async def unknown_op(exchange: Exchange, *, op: str = "PING") -> None:
+async def unknown_op(exchange: FaultExchange, *, op: str = "PING") -> None:
     """Send a packet with an operation that does not exist."""
     await replace_next(exchange, lambda packet: replace(packet, op=op).json())
 
 
 @fault()
-async def missing_field(exchange: Exchange, *, field: str = "op") -> None:
+async def missing_field(exchange: FaultExchange, *, field: str = "op") -> None:
     """Send a packet without one of its fields."""
 
     def without(packet: Packet) -> bytes:
@@ -86,14 +86,14 @@ async def missing_field(exchange: Exchange, *, field: str = "op") -> None:
 
 
 @fault()
-async def string_error(exchange: Exchange) -> None:
+async def string_error(exchange: FaultExchange) -> None:
     """Send an ERROR packet whose payload is a string."""
     await replace_next(exchange, lambda packet: replace(packet, op="ERROR", p="boom").json())
 
 
 @fault()
 async def huge_event(
-    exchange: Exchange, *, size: int = 64 * MIB, lines: bool = False, field: str = "data"
+    exchange: FaultExchange, *, size: int = 64 * MIB, lines: bool = False, field: str = "data"
 ) -> None:
     """Send one event of `size` bytes, in one line or many, or one huge line of another field."""
     first, *rest = await exchange.until_fault()
@@ -110,7 +110,7 @@ async def huge_event(
 
 
 @fault(always=True)
-async def slow_drip(exchange: Exchange, *, of: Literal["body", "wire"] = "body") -> None:
+async def slow_drip(exchange: FaultExchange, *, of: Literal["body", "wire"] = "body") -> None:
     """Write 1, 2, 3, 4, 1, ... bytes at a time, as chunks of their own or with the framing cut."""
     sizes = itertools.cycle((1, 2, 3, 4))
     write = exchange.chunk if of == "body" else exchange.send
@@ -124,7 +124,7 @@ async def slow_drip(exchange: Exchange, *, of: Literal["body", "wire"] = "body")
 
 
 @fault(always=True)
-async def keepalive_comments(exchange: Exchange, *, retry: int = 40) -> None:
+async def keepalive_comments(exchange: FaultExchange, *, retry: int = 40) -> None:
     """Write comments, blocks with only an id and retry lines around all packets."""
     remaining = exchange.remaining()
     await exchange.head()
@@ -137,7 +137,7 @@ async def keepalive_comments(exchange: Exchange, *, retry: int = 40) -> None:
 
 
 @fault()
-async def retry_field(exchange: Exchange, *, retry: int = 40) -> None:
+async def retry_field(exchange: FaultExchange, *, retry: int = 40) -> None:
     """Ask for a delay with a retry line and lose the connection."""
     rest = await exchange.until_fault()
     await exchange.chunk(b"retry: %d\n\n" % retry)
@@ -145,7 +145,7 @@ async def retry_field(exchange: Exchange, *, retry: int = 40) -> None:
 
 
 @fault(always=True)
-async def draining(exchange: Exchange, *, empty: int = 5, retry: int = 1) -> None:
+async def draining(exchange: FaultExchange, *, empty: int = 5, retry: int = 1) -> None:
     """Ask to come back and end in order, then `empty` times more without a packet."""
     if exchange.attempt > 1 + empty:
         await exchange.serve_rest()
@@ -159,7 +159,7 @@ async def draining(exchange: Exchange, *, empty: int = 5, retry: int = 1) -> Non
 
 @fault(always=True)
 async def hung_with_heartbeats(
-    exchange: Exchange, *, interval: float = 0.02, beats: int = 3000
+    exchange: FaultExchange, *, interval: float = 0.02, beats: int = 3000
 ) -> None:
     """Send comments after the fault, for a minute, and no packet."""
     await exchange.until_fault()
@@ -170,7 +170,7 @@ async def hung_with_heartbeats(
 
 
 @fault(always=True)
-async def bom(exchange: Exchange, *, split: bool = False) -> None:
+async def bom(exchange: FaultExchange, *, split: bool = False) -> None:
     """Start the body with a byte order mark, in one chunk with the first event or in three."""
     first, *rest = exchange.remaining()
     await exchange.head()
@@ -182,13 +182,13 @@ async def bom(exchange: Exchange, *, split: bool = False) -> None:
 
 
 @fault(always=True)
-async def cr_line_ends(exchange: Exchange) -> None:
+async def cr_line_ends(exchange: FaultExchange) -> None:
     """End all lines with CR."""
     await exchange.serve(exchange.remaining(), eol=b"\r")
 
 
 @fault(always=True)
-async def crlf_line_ends(exchange: Exchange, *, split: bool = False) -> None:
+async def crlf_line_ends(exchange: FaultExchange, *, split: bool = False) -> None:
     """End all lines with CRLF; `split` puts every CR and its LF in different chunks."""
     remaining = exchange.remaining()
     await exchange.head()
@@ -200,7 +200,7 @@ async def crlf_line_ends(exchange: Exchange, *, split: bool = False) -> None:
 
 
 @fault(always=True)
-async def gzip(exchange: Exchange, *, cut: bool = False) -> None:
+async def gzip(exchange: FaultExchange, *, cut: bool = False) -> None:
     """Compress the body with gzip, flushed after each packet; `cut` loses the first answer."""
     squeeze = zlib.compressobj(wbits=31)
     cutting = cut and exchange.attempt == 1
@@ -219,7 +219,7 @@ async def gzip(exchange: Exchange, *, cut: bool = False) -> None:
 
 
 @fault(always=True)
-async def ignores_last_event_id(exchange: Exchange) -> None:
+async def ignores_last_event_id(exchange: FaultExchange) -> None:
     """Lose the first connection and replay everything from the start on each reconnect."""
     if exchange.attempt == 1:
         await lose(exchange)
@@ -228,7 +228,7 @@ async def ignores_last_event_id(exchange: Exchange) -> None:
 
 
 @fault(always=True)
-async def duplicates(exchange: Exchange) -> None:
+async def duplicates(exchange: FaultExchange) -> None:
     """Send every packet twice, and all up to the fault once more at that point."""
     before, rest = exchange.split()
     twice = [packet for packet in before for _ in range(2)]
@@ -236,45 +236,45 @@ async def duplicates(exchange: Exchange) -> None:
 
 
 @fault()
-async def out_of_order(exchange: Exchange) -> None:
+async def out_of_order(exchange: FaultExchange) -> None:
     """Swap the two packets after the fault on the first connection."""
     before, rest = exchange.split()
     await exchange.serve([*before, *rest[1:2], *rest[:1], *rest[2:]])
 
 
 @fault(always=True, log=swapped_log)
-async def out_of_order_always(exchange: Exchange) -> None:
+async def out_of_order_always(exchange: FaultExchange) -> None:
     """Swap the two packets after the fault on every connection."""
     await exchange.serve_rest()
 
 
 @fault(always=True, log=far_jump_log)
-async def one_number_too_high(exchange: Exchange) -> None:
+async def one_number_too_high(exchange: FaultExchange) -> None:
     """Give one packet a number that is far too high, on every connection."""
     await exchange.serve_rest()
 
 
 @fault(always=True, log=low_close_log)
-async def close_number_too_low(exchange: Exchange) -> None:
+async def close_number_too_low(exchange: FaultExchange) -> None:
     """Give CLOSE the number of the packet before it."""
     await exchange.serve_rest()
 
 
 @fault()
-async def gap_once(exchange: Exchange) -> None:
+async def gap_once(exchange: FaultExchange) -> None:
     """Leave out one packet on the first connection and have it on the next."""
     before, rest = exchange.split()
     await exchange.serve([*before, *rest[1:]])
 
 
 @fault(always=True, log=gap_log)
-async def gap_always(exchange: Exchange) -> None:
+async def gap_always(exchange: FaultExchange) -> None:
     """Number with a gap: `skip` numbers do not exist."""
     await exchange.serve_rest()
 
 
 @fault(always=True)
-async def different_stream_after_reconnect(exchange: Exchange, *, loss: Loss = "fin") -> None:
+async def different_stream_after_reconnect(exchange: FaultExchange, *, loss: Loss = "fin") -> None:
     """Lose the first connection and answer reconnects with another stream from its start."""
     if exchange.attempt == 1:
         await lose(exchange, loss)
@@ -284,7 +284,7 @@ async def different_stream_after_reconnect(exchange: Exchange, *, loss: Loss = "
 
 
 @fault(always=True)
-async def no_ids(exchange: Exchange) -> None:
+async def no_ids(exchange: FaultExchange) -> None:
     """Write no id lines at all and lose the first connection."""
     if exchange.attempt == 1:
         rest = await exchange.until_fault(with_id=False)
@@ -295,7 +295,7 @@ async def no_ids(exchange: Exchange) -> None:
 
 
 @fault()
-async def id_only_cursor(exchange: Exchange) -> None:
+async def id_only_cursor(exchange: FaultExchange) -> None:
     """Write ids only in a block without data after the last packet, and lose the connection."""
     rest = await exchange.until_fault(with_id=False)
     await exchange.chunk(b"id: %s:%d\n\n" % (rest[0].stream_id.encode(), rest[0].seq - 1))
@@ -307,7 +307,7 @@ async def id_only_cursor(exchange: Exchange) -> None:
 
 
 @fault(log=transient_log)
-async def transient_error(exchange: Exchange, *, keep_open: bool = False) -> None:
+async def transient_error(exchange: FaultExchange, *, keep_open: bool = False) -> None:
     """Send a numbered TRANSIENT error on the first connection and end it."""
     rest = await exchange.until_fault()
     await exchange.events(rest[:1])
@@ -316,7 +316,7 @@ async def transient_error(exchange: Exchange, *, keep_open: bool = False) -> Non
 
 @fault(always=True, log=unfinished_log)
 async def transient_always(
-    exchange: Exchange, *, retry_after: float | None = None, keep_open: bool = False
+    exchange: FaultExchange, *, retry_after: float | None = None, keep_open: bool = False
 ) -> None:
     """End every connection with a new TRANSIENT error."""
     await exchange.until_fault()
@@ -329,24 +329,24 @@ async def transient_always(
 
 
 @fault(always=True, log=fatal_log)
-async def fatal_error(exchange: Exchange, *, keep_open: bool = False) -> None:
+async def fatal_error(exchange: FaultExchange, *, keep_open: bool = False) -> None:
     """End the stream with a FATAL error in place of CLOSE."""
     await exchange.serve(exchange.remaining(), end=not keep_open)
 
 
 @fault(always=True, log=warning_log)
-async def warning_error(exchange: Exchange) -> None:
+async def warning_error(exchange: FaultExchange) -> None:
     """Send a WARNING in the middle of a stream that goes on."""
     await exchange.serve_rest()
 
 
 @fault(always=True)
-async def close_then_keeps_open(exchange: Exchange) -> None:
+async def close_then_keeps_open(exchange: FaultExchange) -> None:
     """Send everything and CLOSE, and neither end the body nor close the connection."""
     await exchange.serve(exchange.remaining(), end=False)
 
 
 @fault(always=True)
-async def correct(exchange: Exchange, *, content_type: str = "text/event-stream") -> None:
+async def correct(exchange: FaultExchange, *, content_type: str = "text/event-stream") -> None:
     """Answer every request as a correct server does."""
     await exchange.serve(exchange.remaining(), content_type=content_type)

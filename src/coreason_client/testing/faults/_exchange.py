@@ -18,7 +18,7 @@ __all__ = [
     "PIECE",
     "BadCursorError",
     "Connection",
-    "Exchange",
+    "FaultExchange",
     "How",
     "Loss",
     "cut",
@@ -154,7 +154,7 @@ class BadCursorError(ValueError):
     """The Last-Event-ID is none that this stream has sent."""
 
 
-class Exchange:
+class FaultExchange:
     """One request, and the methods to answer it, correctly or not."""
 
     def __init__(self, connection: Connection, run: FaultRun, request: RecordedRequest) -> None:
@@ -329,7 +329,7 @@ MIB: Final = 1024 * 1024
 PIECE: Final = 64 * 1024
 
 
-async def cut(exchange: Exchange, event: bytes, keep: int, how: How) -> None:
+async def cut(exchange: FaultExchange, event: bytes, keep: int, how: How) -> None:
     """Send the first bytes of an event and end the connection there."""
     if how == "end":
         await exchange.chunk(event[:keep])  # a body can only end cleanly after a whole chunk
@@ -338,13 +338,13 @@ async def cut(exchange: Exchange, event: bytes, keep: int, how: How) -> None:
     await exchange.stop(how)
 
 
-async def cut_in_half(exchange: Exchange, rest: list[Packet], how: How) -> None:
+async def cut_in_half(exchange: FaultExchange, rest: list[Packet], how: How) -> None:
     """End the connection in the middle of the next event."""
     event = sse(rest[0]) if rest else b""
     await cut(exchange, event, len(event) // 2, how)
 
 
-async def lose(exchange: Exchange, loss: Loss = "fin") -> None:
+async def lose(exchange: FaultExchange, loss: Loss = "fin") -> None:
     """Send up to the point of the fault and lose the connection in the middle of an event."""
     rest = await exchange.until_fault()
     if loss == "hang":
@@ -353,7 +353,7 @@ async def lose(exchange: Exchange, loss: Loss = "fin") -> None:
         await cut_in_half(exchange, rest, "fin")
 
 
-async def replace_next(exchange: Exchange, data: Callable[[Packet], bytes]) -> None:
+async def replace_next(exchange: FaultExchange, data: Callable[[Packet], bytes]) -> None:
     """Send other data in place of the next packet, then all the rest and a clean end."""
     first, *rest = await exchange.until_fault()
     # The rest follows: a client that merely skips the bad packet ends without an error.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._secret_names import HiddenHeaders
-from ._logs import Plan
+from ._logs import LogPlan
 from ._table import Fault
 from ._wire import Packet
 
@@ -129,7 +129,7 @@ class FaultRun:
         fault: Fault,
         number: int,
         origins: tuple[str, str],
-        plan: Plan,
+        plan: LogPlan,
         options: Mapping[str, Any],
     ) -> None:
         fault.check(options)

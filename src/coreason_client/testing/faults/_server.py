@@ -16,8 +16,8 @@ from typing import Any, Final, Self
 from ...errors import ArgumentError
 from . import _connection_faults, _content_faults  # noqa: F401 - they fill `FAULTS`
 from . import _wire as wire
-from ._exchange import BadCursorError, Connection, Exchange
-from ._logs import Plan
+from ._exchange import BadCursorError, Connection, FaultExchange
+from ._logs import LogPlan
 from ._run import FaultRun
 from ._table import FAULTS, find_fault
 from ._wire import File
@@ -116,7 +116,7 @@ class FaultServer:
         with self._lock:
             number = len(self._runs) + 1
             stream_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"fault:{number}:{name}"))
-            plan = Plan(stream_id, packets, after, text)
+            plan = LogPlan(stream_id, packets, after, text)
             run = FaultRun(found, number, self._origins, plan, options)
             self._runs[run.id] = run
         return run
@@ -211,7 +211,7 @@ class FaultServer:
             await connection.send(wire.file_response(self._files.get(request.target)))
             return self._keep_alive and request.keep_alive
         connection.attach(run)
-        exchange = Exchange(connection, run, request)
+        exchange = FaultExchange(connection, run, request)
         run.record.add_answering(1)
         try:
             await run.fault.play(exchange)
