@@ -10,8 +10,9 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import responses as _PHRASES  # noqa: N812 - a table
+from typing import Protocol
 
 __all__ = [
     "HTTPHead",
@@ -229,10 +230,11 @@ class MalformedHTTP(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HTTPHead:
-    """The first line and the headers of a message; their names are in lower case."""
+    """The first line and the headers of a message; their names are in lower case, or as `sent`."""
 
     start: str
     headers: tuple[tuple[str, str], ...]
+    sent: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def get(self, name: str) -> str:
         """Return the value of a header, empty if there is none."""
@@ -244,11 +246,19 @@ class HTTPHead:
         return self.get("transfer-encoding").lower() == "chunked"
 
 
-async def read_head(reader: asyncio.StreamReader) -> HTTPHead | None:
+class ByteReader(Protocol):
+    """The methods of `asyncio.StreamReader` that reading a message takes."""
+
+    async def read(self, n: int, /) -> bytes: ...
+    async def readexactly(self, n: int, /) -> bytes: ...
+    async def readuntil(self, separator: bytes, /) -> bytes: ...
+
+
+async def read_head(reader: ByteReader) -> HTTPHead | None:
     """Read the head of a message; None if the connection ended before it.
 
     Raises:
-        MalformedHTTP: it is no head, or too long.
+        MalformedHTTP: it is not a head, or too long.
     """
     try:
         data = await reader.readuntil(b"\r\n\r\n")
@@ -260,11 +270,12 @@ async def read_head(reader: asyncio.StreamReader) -> HTTPHead | None:
         raise MalformedHTTP("the head of a message is too long") from None
     start, *lines = data[:-4].decode("latin-1").split("\r\n")
     pairs = [line.partition(":") for line in lines]
-    return HTTPHead(start, tuple((name.lower(), value.strip()) for name, _, value in pairs))
+    sent = tuple((name, value.strip()) for name, _, value in pairs)
+    return HTTPHead(start, tuple((name.lower(), value) for name, value in sent), sent)
 
 
 async def read_body(
-    reader: asyncio.StreamReader, head: HTTPHead, *, until_closed: bool = False
+    reader: ByteReader, head: HTTPHead, *, until_closed: bool = False
 ) -> AsyncIterator[bytes]:
     """Yield the body of a message as it arrives: each HTTP chunk, or each block that was read.
 
@@ -290,7 +301,7 @@ async def read_body(
             yield block
 
 
-async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def _chunks(reader: ByteReader) -> AsyncIterator[bytes]:
     while size := _number((await _line(reader)).partition(";")[0], 16):
         yield await reader.readexactly(size)
         await _line(reader)
@@ -298,7 +309,7 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         pass
 
 
-async def _line(reader: asyncio.StreamReader) -> str:
+async def _line(reader: ByteReader) -> str:
     return (await reader.readuntil(b"\n"))[:-1].decode("latin-1").rstrip("\r")
 
 

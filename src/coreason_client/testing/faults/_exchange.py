@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
+from .._loopback import read_body, read_head
 from .._secret_names import HiddenHeaders
 from . import _wire as wire
 from ._run import FaultRun, RecordedRequest
@@ -95,47 +96,42 @@ class Connection:
                     return
 
     async def read_request(self) -> RecordedRequest:
-        """Read one request in full, or raise ConnectionError when the client leaves."""
-        head = (await self._until(b"\r\n\r\n")).decode("latin-1")
-        first, *lines = head.split("\r\n")
-        method, target, _ = first.split(" ")
-        pairs = [line.partition(":") for line in lines]
-        raw = tuple((name, value.strip()) for name, _, value in pairs)
-        headers = HiddenHeaders(raw)
-        body = await self._body(headers)
+        """Read one request in full, or raise ConnectionError when the client disconnects."""
+        head = await read_head(self)
+        if head is None:
+            raise ConnectionResetError
+        method, target, _ = head.start.split(" ")
         return RecordedRequest(
             method=method,
             target=target,
             path="/" + target.partition("?")[0].lstrip("/").partition("/")[2],
-            headers=headers,
-            raw_headers=raw,
-            body=body,
+            headers=HiddenHeaders(head.sent),
+            raw_headers=head.sent,
+            body=b"".join([piece async for piece in read_body(self, head)]),
             origin=self.origin,
             connection=self.number,
             at=time.monotonic(),
         )
 
-    async def _body(self, headers: Mapping[str, str]) -> bytes:
-        if headers.get("transfer-encoding", "").lower() != "chunked":
-            return await self._exactly(int(headers.get("content-length", "0")))
-        body = bytearray()
-        while size := int((await self._until(b"\r\n")).partition(b";")[0], 16):
-            body += await self._exactly(size)
-            await self._until(b"\r\n")
-        while await self._until(b"\r\n"):
-            pass  # trailers, up to the blank line
-        return bytes(body)
-
-    async def _until(self, mark: bytes) -> bytes:
-        while (at := self._buffer.find(mark)) < 0:
+    async def readuntil(self, separator: bytes) -> bytes:
+        """Return the bytes up to a separator, and with it."""
+        while (at := self._buffer.find(separator)) < 0:
             await self._receive()
-        data = bytes(self._buffer[:at])
-        del self._buffer[: at + len(mark)]
-        return data
+        return self._take(at + len(separator))
 
-    async def _exactly(self, size: int) -> bytes:
-        while len(self._buffer) < size:
+    async def readexactly(self, n: int) -> bytes:
+        """Return so many bytes."""
+        while len(self._buffer) < n:
             await self._receive()
+        return self._take(n)
+
+    async def read(self, n: int) -> bytes:
+        """Return some bytes, at most so many."""
+        if not self._buffer:
+            await self._receive()
+        return self._take(n)
+
+    def _take(self, size: int) -> bytes:
         data = bytes(self._buffer[:size])
         del self._buffer[:size]
         return data
