@@ -42,7 +42,7 @@ class TranscriptTurn:
     answer: str
 
     problem: str | None = None
-    """Why the answer is missing or incomplete; None if it is complete."""
+    """The reason why the answer is missing or incomplete; None if it is complete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def listen_errors(host: str, port: int) -> Iterator[None]:
         raise Failure(f"cannot listen on {host}, port {port}: {reason}{hint}") from None
 
 
-# Any of them is set where a browser can open a window, on systems without a desktop of their own.
+# Any of them is set where a browser can open a window, on systems without their own desktop.
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 
 

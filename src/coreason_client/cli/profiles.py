@@ -68,7 +68,7 @@ class UserProfile:
 
 
 def is_name(text: str) -> bool:
-    """Return True if a profile can have this name: one word that is no option, path or URL."""
+    """Return True if a profile can have this name: one word that is not an option, path or URL."""
     return _NAME.fullmatch(text) is not None
 
 

@@ -59,7 +59,7 @@ _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass(frozen=True, slots=True)
 class A2AConversation:
-    """What the next message of a conversation needs to know of the answers so far."""
+    """The part of the answers so far that the next message of a conversation needs."""
 
     context_id: str | None = None
     task_id: str | None = None

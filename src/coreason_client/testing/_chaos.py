@@ -121,7 +121,7 @@ class ChaosProxy:
     """A proxy that cuts, resets, delays, splits and stalls connections; a context manager.
 
     It passes on bytes and knows no protocol, so it works in front of CAP, A2A and model servers.
-    Use `with` or `async with`; it has a thread of its own. If the block fails, the error gets a
+    Use `with` or `async with`; it has its own thread. If the block fails, the error gets a
     note with the seed and with what happened to each connection.
 
     Args:

@@ -21,7 +21,7 @@ _AROUND = 20  # characters that are shown on each side of a difference
 def assert_exactly_once(
     received: Any, expected: str | Sequence[str] | None = None, *, ended: bool = True
 ) -> None:
-    """Check that a stream was delivered exactly once: nothing lost, doubled or reordered.
+    """Check that a stream was delivered exactly once: nothing lost, duplicated or reordered.
 
     Args:
         received: packets, such as `client.assist(...)` yields; a stream is read to its end. Or

@@ -26,7 +26,7 @@ _QUICK_END = {"drain_timeout": 0.1, "cancel_grace": 1.0}
 class FakeAgent(BlockInThread):
     """An agent that plays scripts; a context manager that serves it on a free port of loopback.
 
-    Use `with` or `async with`; the server has a thread and an event loop of its own. `app` is the
+    Use `with` or `async with`; the server has its own thread and event loop. `app` is the
     same as an ASGI application.
     """
 

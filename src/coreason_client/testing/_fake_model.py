@@ -278,7 +278,7 @@ async def _send_whole(
 ) -> None:
     body = dumped(wire.body(script))
     if turn.stall_after is not None:
-        await response.until_left()
+        await response.until_disconnected()
     elif turn.break_after == 0:
         return  # not a byte
     elif turn.break_after is not None:
@@ -298,7 +298,7 @@ async def _send_stream(
     if turn.failure is not None:
         await response.send(wire.failure_event(turn.failure))
     if turn.stall_after is not None:
-        await response.until_left()
+        await response.until_disconnected()
     elif turn.disconnect_after is None:
         await response.finish()
 

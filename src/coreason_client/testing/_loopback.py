@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server on loopback, in a thread of its own, whose answers may also break off.
+"""A small HTTP/1.1 server on loopback, in its own thread, whose answers may also break off.
 
 Real servers hide the boundaries of chunks and repair what is wrong; this one sends exactly what its
 handler writes.
@@ -91,7 +91,7 @@ class ResponseWriter:
         await self._writer.drain()
         self.finished = True
 
-    async def until_left(self) -> None:
+    async def until_disconnected(self) -> None:
         """Wait until the client closes the connection, which cannot be used again."""
         self.reusable = False
         while await self._reader.read(65536):

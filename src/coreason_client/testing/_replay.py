@@ -348,7 +348,7 @@ def _is_same(recorded: str, got: str) -> bool:
 def _fits(parts: Sequence[str], got: str) -> bool:
     """Return True if a text has these parts, in order and with anything in between.
 
-    It is no regular expression: with many parts that would take very long for another text.
+    It is not a regular expression: with many parts that would take very long for another text.
     """
     first, *middle, last = parts
     if not got.startswith(first):

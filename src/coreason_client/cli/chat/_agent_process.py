@@ -254,7 +254,7 @@ _MAX_RESTARTS = 10
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What the child process needs to serve the agent. It is sent through a pipe.
+    """The settings with which the child process serves the agent; they are sent through a pipe.
 
     Attributes:
         llm: the name of a model, None for the built-in guide.

@@ -1,6 +1,6 @@
 """The rules of a line at the prompt: the commands that begin with a slash, and the keys. Pure.
 
-A command is one line. A message that begins with a slash has the slash doubled or a blank before
+A command is one line. A message that begins with a slash has two slashes or a blank before
 it; several lines are always a message. The effect of a key depends on the text that has been typed:
 
 * Enter sends the text. After a backslash at the end it starts a new line instead.

@@ -396,7 +396,7 @@ class ServeOptions:
 
     @property
     def location(self) -> str:
-        """Where streams are stored: memory, sqlite:PATH or valkey://HOST."""
+        """The place where streams are stored: memory, sqlite:PATH or valkey://HOST."""
         return (self.store if self.log is None else self.log) or "memory"
 
     @property

@@ -1,6 +1,6 @@
 """The file of a recording: JSON lines. Pure.
 
-Each chunk is a line of its own, so that a difference between two recordings is a difference between
+Each chunk has its own line, so that a difference between two recordings is a difference between
 lines, and every program that reads JSON can read it. The first line has the version. Then follow,
 for each exchange, a line with the request, one with the head of the response, one for each chunk
 and one with the end. See docs/testing.md.

@@ -69,7 +69,7 @@ class Upstream:
             Unreachable: the service cannot be reached, or its answer cannot be passed on.
         """
         reader, writer = await self._connect()
-        left = asyncio.ensure_future(response.until_left())
+        left = asyncio.ensure_future(response.until_disconnected())
         try:
             writer.write(self._message(request))
             await writer.drain()
@@ -160,7 +160,7 @@ async def _pass_message(
         observer.ends("complete" if complete else "disconnect")
         return
     await response.start(status, sent_headers)
-    async for chunk in _until_left(body, left):
+    async for chunk in _until_disconnected(body, left):
         data, goes_on = observer.passes(chunk)
         await response.send(data)
         if not goes_on:
@@ -179,14 +179,14 @@ async def _read_whole(
     """Return a body, and False if it broke off."""
     blocks: list[bytes] = []
     try:
-        async for block in _until_left(body, left):
+        async for block in _until_disconnected(body, left):
             blocks.append(block)  # noqa: PERF401 - what was read is needed if it breaks off
     except (ConnectionError, asyncio.IncompleteReadError):
         return b"".join(blocks), False
     return b"".join(blocks), True
 
 
-async def _until_left(
+async def _until_disconnected(
     body: AsyncIterator[bytes], left: "asyncio.Future[None]"
 ) -> AsyncIterator[bytes]:
     iterator = aiter(body)

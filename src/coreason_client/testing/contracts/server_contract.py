@@ -188,7 +188,7 @@ class ServerContract:
     def test_a_wrong_position_is_refused(
         self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
-        """400 for what is no position, 404 for an unknown stream, 410 for a packet it has not."""
+        """400 for a wrong position, 404 for an unknown stream, 410 for a packet it has not."""
         body = question_body(cap_server.question)
         whole = peer.ask(body)
         stream_id = whole.packets[0].stream_id

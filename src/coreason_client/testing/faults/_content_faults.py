@@ -24,7 +24,7 @@ from ._wire import BOM, Packet, chunk, compact, pieces, sse
 
 __all__ = ["GARBAGE"]
 
-# Each line must be ignored. The last but one holds characters that are no line ends in SSE,
+# Each line must be ignored. The last but one holds characters that are not line ends in SSE,
 # though str.splitlines() takes them for such: a decoder that splits there sees a phantom event.
 GARBAGE: Final = (
     b"unknown: field\n"
@@ -111,7 +111,7 @@ async def huge_event(
 
 @fault(always=True)
 async def slow_drip(exchange: FaultExchange, *, of: Literal["body", "wire"] = "body") -> None:
-    """Write 1, 2, 3, 4, 1, ... bytes at a time, as chunks of their own or with the framing cut."""
+    """Write 1, 2, 3, 4, 1, ... bytes at a time, as separate chunks or with the framing cut."""
     sizes = itertools.cycle((1, 2, 3, 4))
     write = exchange.chunk if of == "body" else exchange.send
     remaining = exchange.remaining()

@@ -178,7 +178,7 @@ class FaultExchange:
 
     @property
     def has_fault(self) -> bool:
-        """Whether a fault that affects some attempts affects this one."""
+        """True if a fault that affects some attempts affects this one."""
         first = self.attempt == 1
         again = self.attempt <= int(self.options.get("times", 1))
         return first or (again and self.fault_at < len(self.run.packets))

@@ -48,7 +48,7 @@ class RecordedRequest:
 
     @property
     def keep_alive(self) -> bool:
-        """Whether the client can use the connection again."""
+        """True if the client can use the connection again."""
         return "close" not in self.headers.get("connection", "").lower()
 
 
@@ -180,7 +180,7 @@ class FaultRun:
 
     @property
     def errors(self) -> list[Exception]:
-        """Errors of the server itself; a client that disconnects is no error."""
+        """Errors of the server itself; a client that disconnects is not an error."""
         return list(self.record.read(lambda record: list(record.errors)))
 
     @property

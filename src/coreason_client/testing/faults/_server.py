@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server on loopback that answers with faults, in a thread of its own.
+"""An HTTP/1.1 server on loopback that answers with faults, in its own thread.
 
 It uses plain sockets and no HTTP library: each byte, each FIN and each RST is written here, so a
 test knows exactly what its client received.
@@ -173,7 +173,7 @@ class FaultServer:
                 self._start(listener.accept()[0], origin)
 
     def _start(self, sock: socket.socket, origin: str) -> None:
-        """Serve an accepted socket in a task of its own."""
+        """Serve an accepted socket in its own task."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._accepted += 1
