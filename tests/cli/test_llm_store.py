@@ -224,14 +224,14 @@ SAVE_MANY = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from coreason_client.cli.llm._store import Store
-    from coreason_client.cli.llm._turns import Turn
+    from coreason_client.cli.llm._store import ConversationStore
+    from coreason_client.cli.llm._turns import SavedTurn
 
-    store = Store(Path(sys.argv[1]))
+    store = ConversationStore(Path(sys.argv[1]))
     sys.stdin.read()
     for number in range(20):
         message = {"role": "user", "content": f"{sys.argv[2]} {number}"}
-        store.save(Turn(conversation=sys.argv[2], time="", model="m", messages=[message]))
+        store.save(SavedTurn(conversation=sys.argv[2], time="", model="m", messages=[message]))
     """
 )
 
