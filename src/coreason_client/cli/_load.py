@@ -12,6 +12,11 @@ from coreason_client import ArgumentError, MissingExtraError
 from ._options import usage_error
 from .exits import ExitCode, Failure
 
+if TYPE_CHECKING:
+    from coreason_client.llm import AsyncLLMClient, LLMError
+
+    from ..agents.llm import Agent
+
 __all__ = [
     "create_client",
     "load_agent",
@@ -108,11 +113,6 @@ def require_server(feature: str) -> None:
 
 
 # The AI client, which is loaded when a command uses it
-
-if TYPE_CHECKING:
-    from coreason_client.llm import AsyncLLMClient, LLMError
-
-    from ..agents.llm import Agent
 
 
 # The command line options that set arguments of the client.

@@ -13,10 +13,10 @@ from ..._secret import redact
 from ..exits import ExitCode, Failure, exit_code_of
 from ..profiles import load_profiles, profile_key
 
-__all__ = ["AgentOptions", "agent_of_profile", "parse_headers", "redacting"]
-
 if TYPE_CHECKING:  # the A2A client is loaded when a command runs
     from coreason_client.a2a import Options
+
+__all__ = ["AgentOptions", "agent_of_profile", "parse_headers", "redacting"]
 
 
 @dataclass(frozen=True, slots=True)

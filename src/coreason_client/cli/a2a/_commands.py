@@ -17,6 +17,14 @@ from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from ..profiles import complete_profile, looks_like_name
 from ._agent import AgentOptions, parse_headers, redacting
 
+# The A2A client is imported when a command runs, so that other commands start faster.
+if TYPE_CHECKING:
+    from coreason_client.a2a import A2AClient, Event
+
+    from ._files import SavedFiles
+
+    Operation: TypeAlias = Callable[[A2AClient], Generator[Event]]
+
 __all__ = [
     "EXAMPLES",
     "PUSH_EXAMPLES",
@@ -239,14 +247,6 @@ app.add_typer(push, name="push")
 
 
 # Commands that show an answer
-
-# The A2A client is imported when a command runs, so that other commands start faster.
-if TYPE_CHECKING:
-    from coreason_client.a2a import A2AClient, Event
-
-    from ._files import SavedFiles
-
-    Operation: TypeAlias = Callable[[A2AClient], Generator[Event]]
 
 
 Save = Annotated[

@@ -10,6 +10,12 @@ from .._question import TextArguments, question
 from ._agent import AgentOptions
 from ._commands import EXAMPLES, AsJson, Force, Save, agent_command, app, run, saved_files
 
+# The A2A client is imported when a command runs, so that other commands start faster.
+if TYPE_CHECKING:
+    from coreason_client.a2a import A2AClient, Event, Message
+
+    from ._ids import MessageIds
+
 __all__ = ["card", "chat", "send", "stream"]
 
 
@@ -20,13 +26,6 @@ def card(agent: AgentOptions, as_json: AsJson = False) -> None:
     from ._events import show_card
 
     show_card(fetch_card(agent), as_json=as_json)
-
-
-# The A2A client is imported when a command runs, so that other commands start faster.
-if TYPE_CHECKING:
-    from coreason_client.a2a import A2AClient, Event, Message
-
-    from ._ids import MessageIds
 
 
 TaskOption = Annotated[

@@ -16,6 +16,9 @@ from ..output import open_output, print_stderr, show_rows
 from ._agent import AgentOptions, redacting
 from ._commands import PUSH_EXAMPLES, AsJson, TaskId, agent_command, push
 
+if TYPE_CHECKING:
+    from coreason_client.a2a import TaskPushNotificationConfig
+
 __all__ = [
     "add",
     "list_",
@@ -25,9 +28,6 @@ __all__ = [
     "webhook_row",
     "without_secrets",
 ]
-
-if TYPE_CHECKING:
-    from coreason_client.a2a import TaskPushNotificationConfig
 
 
 @agent_command(push, PUSH_EXAMPLES[:1])

@@ -27,6 +27,9 @@ from .._logs import show_logs
 from ..exits import Failure
 from ..output import print_stderr, print_stdout
 
+if TYPE_CHECKING:
+    from ...agents.llm import Agent
+
 __all__ = [
     "READY",
     "SECONDS_PER_WORD",
@@ -241,9 +244,6 @@ class Kills:
 
 
 # The child. Its settings are the first line on stdin. When stdin ends, the parent has died.
-
-if TYPE_CHECKING:
-    from ...agents.llm import Agent
 
 
 READY = "ready"

@@ -15,10 +15,10 @@ from ..exits import EXIT_CODES_HINT, exit_codes
 from ..output import open_output, print_stderr, show_rows
 from ._options import complete_provider
 
-__all__ = ["MODELS_EPILOG", "model_row", "models"]
-
 if TYPE_CHECKING:
     from coreason_client.llm import ModelInfo
+
+__all__ = ["MODELS_EPILOG", "model_row", "models"]
 
 
 MODELS_EPILOG = f"""\

@@ -21,10 +21,10 @@ from ._options import AskOptions
 from ._schema import read_schema
 from ._turns import context_messages, system_prompt
 
-__all__ = ["ask", "number_or_none", "user_message", "with_profile"]
-
 if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, Message
+
+__all__ = ["ask", "number_or_none", "user_message", "with_profile"]
 
 
 def with_profile(

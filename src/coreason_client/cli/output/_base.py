@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 from ._lines import Cleaner, clean, print_dimmed, print_json, print_stderr
 
-__all__ = ["Json", "JsonOutput", "Output", "PlainOutput", "Source"]
-
 if TYPE_CHECKING:  # `coreason --help` must not load the definitions
     from coreason_manifest.definitions.presentation import ProgressUpdate
+
+__all__ = ["Json", "JsonOutput", "Output", "PlainOutput", "Source"]
 
 
 Json: TypeAlias = Callable[[], str]

@@ -17,10 +17,10 @@ from ._options import KEYS_VARIABLE, PASSWORD_VARIABLE, ServeCommand, ServeOptio
 from ._secrets import ServeSecrets, load_secret
 from ._serving import Serving
 
-__all__ = ["EPILOG", "ServeCommand", "broken_rule", "serve"]
-
 if TYPE_CHECKING:
     from ...server import AgentApp, StreamLog
+
+__all__ = ["EPILOG", "ServeCommand", "broken_rule", "serve"]
 
 
 EPILOG = f"""\

@@ -19,12 +19,12 @@ from ..exits import ExitCode, Failure
 from ._options import DEFAULT_MAX_RESTARTS, ServeOptions, option_names
 from ._secrets import ServeSecrets
 
-__all__ = ["ServeConfig", "read_card", "redacted_location", "worker_app"]
-
 if TYPE_CHECKING:
     from coreason_client.a2a.types import AgentCard
 
     from ...server import A2A, AgentApp, StreamLog
+
+__all__ = ["ServeConfig", "read_card", "redacted_location", "worker_app"]
 
 
 logger = logging.getLogger("coreason_client.server")

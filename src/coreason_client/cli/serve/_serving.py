@@ -21,12 +21,12 @@ from ..output import print_stdout
 from ._application import ServeConfig, redacted_location
 from ._options import ServeOptions
 
-__all__ = ["Serving", "banner", "curl_line", "reload_folders"]
-
 if TYPE_CHECKING:
     from socket import socket
 
     from ...server import AgentApp
+
+__all__ = ["Serving", "banner", "curl_line", "reload_folders"]
 
 
 @dataclass(frozen=True, slots=True)
