@@ -239,9 +239,15 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server.log",  # its backup
         "coreason_client.inspector",
         "coreason_client.agents",
+        "coreason_client.testing._chaos",  # the proxy of `coreason chat --chaos`
     },
     "coreason_client.__main__": {"coreason_client.errors", "coreason_client.cli"},
-    # The users' testing kit may import everything; it is in no other entry, so nobody imports it.
+    # The users' testing kit may import everything; of it only the proxy is in another entry.
+    "coreason_client.testing._chaos": {
+        "coreason_client.errors",
+        "coreason_client.testing._loopback",
+    },
+    "coreason_client.testing._loopback": set(),
     "coreason_client.testing": {"everything"},
 }
 GROUPS: dict[str, set[str]] = {
@@ -359,6 +365,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "uvicorn": ("coreason_client.server", "coreason_client.cli"),
     "typer": ("coreason_client.cli",),
     "rich": ("coreason_client.cli",),
+    "jsonschema": ("coreason_client.cli.llm._schema",),
+    "referencing": ("coreason_client.cli.llm._schema",),
     "prompt_toolkit": ("coreason_client.cli.prompt._editor",),
     "redis": ("coreason_client.llm.router._connections", "coreason_client.server.log.valkey"),
     "grpc": (

@@ -35,7 +35,7 @@ def test_the_dependencies_are_the_chosen_ones() -> None:
         "llm": {"aiohttp", "genai-prices", "pydantic-settings"},
         "mcp": {"mcp"},
         "server": {"starlette", "uvicorn"},
-        "cli": {"typer", "rich", "prompt-toolkit"},
+        "cli": {"typer", "rich", "prompt-toolkit", "jsonschema"},
         "valkey": {"redis"},
         "metrics": {"prometheus-client"},
         "otel": {"opentelemetry-api"},

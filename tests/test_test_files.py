@@ -12,12 +12,15 @@ SOURCE = TESTS.parent / "src" / "coreason_client"
 
 # Packages, relative to `SOURCE`, whose tests are in another folder.
 TESTED_IN = {
+    "a2a/_v03": "a2a",
     "cli/a2a": "cli",
+    "cli/chat": "cli",
     "cli/llm": "cli",
     "cli/output": "cli",
-    "cli/profiles": "cli",
     "cli/prompt": "cli",
+    "cli/serve": "cli",
     "server/a2a/_push": "server/a2a",
+    "server/a2a/_v03": "server/a2a",
     "server/log/valkey": "server/log",
     "testing/_models": "testing",
     "testing/_recording": "testing",

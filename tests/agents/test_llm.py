@@ -14,11 +14,12 @@ import pytest
 from coreason_client import CAPClient, CAPRuntimeError, ServiceRequest
 from coreason_client.agents import llm as agents_llm
 from coreason_client.agents.llm import llm_agent
-from coreason_client.cli.chaos import CuttingProxy
+from coreason_client.cli.chat._service import cut_plans
 from coreason_client.llm import AsyncLLMClient, LLMError, LLMRequestError
 from coreason_client.llm import errors as llm_errors
 from coreason_client.server import AgentApp, AgentStream, History, LogUnavailable, running
 from coreason_client.server.engine._steps import Steps
+from coreason_client.testing import ChaosProxy
 from coreason_manifest.definitions.message import (
     ChatMessage,
     FilePart,
@@ -135,8 +136,8 @@ def test_a_cut_connection_of_the_reader_asks_the_model_no_second_time() -> None:
         app = AgentApp(llm_agent(MODEL, client=llm_client(served)), drain_timeout=0.1)
         with (
             running(app) as server,
-            CuttingProxy("127.0.0.1", server.port, seed=3) as proxy,
-            CAPClient(f"http://127.0.0.1:{proxy.port}", "key", max_retries=10) as client,
+            ChaosProxy(server.url, plan=cut_plans(3)) as proxy,
+            CAPClient(proxy.url, "key", max_retries=10) as client,
             client.assist(request("Hi")) as packets,
         ):
             assert [next(packets).p for _ in words] == words

@@ -5,9 +5,9 @@ from contextlib import redirect_stdout
 from itertools import count
 from uuid import UUID
 
-from coreason_client.cli._packets import PacketPresenter
+from coreason_client.cli.chat._packets import PacketPresenter
 from coreason_client.cli.output import Output
-from coreason_client.cli.output._plain import PlainOutput
+from coreason_client.cli.output._base import PlainOutput
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import (
     CitationBlock,

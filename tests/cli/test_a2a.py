@@ -339,7 +339,7 @@ def test_a_terminal_sees_the_card_and_ctrl_c_shows_no_traceback(peer: str) -> No
 
 def test_other_commands_do_not_load_the_protocol() -> None:
     program = (
-        "import sys; import coreason_client.cli._app, coreason_client.cli._answer;"
+        "import sys; import coreason_client.cli._app, coreason_client.cli.chat._answer;"
         "print([name for name in sys.modules if name.startswith('coreason_client.a2a')])"
     )
     done = subprocess.run(

@@ -8,7 +8,7 @@ import pytest
 
 from coreason_client import ArgumentError
 from coreason_client.a2a import Part
-from coreason_client.cli.a2a._attachments import attached_parts
+from coreason_client.cli.a2a._files import attached_parts
 from coreason_client.cli.exits import Failure
 
 

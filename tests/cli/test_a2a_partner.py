@@ -11,7 +11,7 @@ from coreason_client._retry import Backoff
 from coreason_client.a2a import A2AClient, client
 from coreason_client.cli.a2a._agent import AgentOptions
 from coreason_client.cli.a2a._ids import MessageIds
-from coreason_client.cli.a2a._partner import AgentPartner
+from coreason_client.cli.a2a._show import AgentPartner
 from tests.a2a.loopback import CUT, Agent, Answer, Seen, serve, stream_of
 from tests.a2a.peer.facts import PICTURE
 

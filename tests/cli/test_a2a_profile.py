@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from coreason_client import ArgumentError
-from coreason_client.cli.a2a._agent import AgentOptions
-from coreason_client.cli.a2a._profile import agent_of_profile
+from coreason_client.cli.a2a._agent import AgentOptions, agent_of_profile
 from coreason_client.cli.exits import Failure
 
 from .command import run_a2a

@@ -3,7 +3,7 @@
 import pytest
 
 from coreason_client import ArgumentError
-from coreason_client.cli.a2a._redaction import redacting
+from coreason_client.cli.a2a._agent import redacting
 from coreason_client.cli.exits import ExitCode, Failure
 from tests.a2a.loopback import Answer, Seen, as_json, serve
 

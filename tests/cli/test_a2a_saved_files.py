@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.a2a import Part
-from coreason_client.cli.a2a._saved_files import SavedFiles, safe_name
+from coreason_client.cli.a2a._files import SavedFiles, safe_name
 from coreason_client.cli.exits import ExitCode, Failure
 
 

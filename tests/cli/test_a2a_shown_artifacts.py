@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from coreason_client.a2a import Artifact, Part
-from coreason_client.cli.a2a._shown_artifacts import ShownArtifacts
+from coreason_client.cli.a2a._events import ShownArtifacts
 from coreason_client.server import AgentApp, AgentStream, File, ServiceRequest, running
 
 from .command import coreason_here

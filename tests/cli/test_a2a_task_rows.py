@@ -7,7 +7,7 @@ import pytest
 
 from coreason_client import ArgumentError
 from coreason_client.a2a import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
-from coreason_client.cli.a2a._task_rows import first_words, parse_state, task_row
+from coreason_client.cli.a2a._events import first_words, parse_state, task_row
 
 
 def message(role: Role, text: str) -> Message:

@@ -6,7 +6,7 @@ import pytest
 
 from coreason_client import ArgumentError
 from coreason_client.a2a import TaskPushNotificationConfig
-from coreason_client.cli.a2a._webhooks import (
+from coreason_client.cli.a2a._push import (
     read_secret,
     webhook_config,
     webhook_row,

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from coreason_client.cli import _agent_process
-from coreason_client.cli._agent_process import AgentKiller, agent_process
+from coreason_client.cli.chat import _agent_process
+from coreason_client.cli.chat._agent_process import AgentKiller, agent_process
 from coreason_client.cli.exits import Failure
 
 from .command import PATIENCE, Process, coreason_here
@@ -102,7 +102,7 @@ def test_a_process_that_does_not_start_is_reported(
 PROGRAM = """
 import socket, sys
 sys.path[:] = __import__("json").loads(sys.argv[1])
-from coreason_client.cli._agent_child import AgentSettings
+from coreason_client.cli.chat._agent_process import AgentSettings
 settings = AgentSettings.from_line(sys.stdin.buffer.readline())
 print("ready", flush=True)
 connection, _ = socket.socket(fileno=settings.socket).accept()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli._artifact_lines import artifact_lines
+from coreason_client.cli.chat._packets import artifact_lines
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from coreason_client.cli._attached import Attached, AttachFailure
-from coreason_client.cli._attached_content import FileBytes, FileText, file_content
+from coreason_client.cli._attached import Attached, AttachFailure, FileBytes, FileText, file_content
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -1,13 +1,12 @@
 """What `coreason serve` prints when it accepts requests."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from coreason_client.cli._application import ServeConfig
-from coreason_client.cli._banner import banner
-
-from .test_application import CONFIG
+from coreason_client.cli.serve._options import ServeOptions
+from coreason_client.cli.serve._serving import banner
 
 URL = "https://127.0.0.1:8443/agent"
 
@@ -16,7 +15,10 @@ URL = "https://127.0.0.1:8443/agent"
     ("options", "says"),
     [
         ({}, f"Serving the built-in guide at {URL}, streams are stored in memory. Press Ctrl-C"),
-        ({"agent": "m:a", "log": "valkey://:p@h"}, "Serving m:a at .* stored in valkey://h. Press"),
+        (
+            {"agent": "m:a", "store": "valkey://:p@h"},
+            "Serving m:a at .* stored in valkey://h. Press",
+        ),
         ({"page": True}, f"in memory. Open {URL}/ in a browser. Press"),
         ({"a2a": True}, f"Its A2A card is {URL}/.well-known/agent-card.json. Press"),
         ({"a2a": True, "public_url": "https://a.example/"}, "https://a.example/.well-known/"),
@@ -24,8 +26,8 @@ URL = "https://127.0.0.1:8443/agent"
         ({"reload": True}, "in memory. It restarts when a Python file changes. Press Ctrl-C"),
     ],
 )
-def test_the_sentence(options: dict[str, object], says: str) -> None:
-    text = banner(ServeConfig(**CONFIG | options), URL, None)
+def test_the_sentence(options: dict[str, Any], says: str) -> None:
+    text = banner(ServeOptions(**{"page": False, **options}), URL, None)
     first, command = text.split("Try:\n\n")
     before, _, after = says.partition(" .* ")
     assert before in first
@@ -34,8 +36,8 @@ def test_the_sentence(options: dict[str, object], says: str) -> None:
 
 
 def test_a_unix_socket_has_a_path_and_no_page() -> None:
-    config = ServeConfig(**CONFIG | {"page": True})
-    text = banner(config, "http://localhost", None, uds=Path("/run/a b.sock"), grpc_port=5)
+    options = ServeOptions(page=True, uds=Path("/run/a b.sock"))
+    text = banner(options, "http://localhost", None, grpc_port=5)
     assert "Serving the built-in guide at the Unix socket /run/a b.sock, streams" in text
     assert "Open" not in text
     assert "gRPC uses port 5. " in text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli.output._blocks import Blocks
+from coreason_client.cli.output._page import Blocks
 
 TEXT = """\
 # Title

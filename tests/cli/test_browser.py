@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from coreason_client.cli._browser import has_desktop, open_browser
+from coreason_client.cli._listening import has_desktop, open_browser
 
 PATIENCE = 10.0
 
@@ -45,6 +45,6 @@ def test_nothing_waits_for_the_browser(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_desktop_nothing_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("coreason_client.cli._browser.has_desktop", lambda: False)
+    monkeypatch.setattr("coreason_client.cli._listening.has_desktop", lambda: False)
     monkeypatch.setattr(threading, "Thread", None)  # would fail if it were used
     open_browser("http://127.0.0.1:1/")

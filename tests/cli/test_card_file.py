@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from coreason_client.cli._card_file import read_card
 from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.serve._application import read_card
 
 CARD = {"name": "Painter", "description": "Paints doors.", "skills": [{"id": "p", "name": "Paint"}]}
 

@@ -1,4 +1,4 @@
-"""The proxy cuts connections at positions that follow from its seed."""
+"""`coreason chat --chaos` cuts connections at positions that follow from its seed."""
 
 import itertools
 import socket
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from coreason_client.cli.chaos import Cuts, CuttingProxy
+from coreason_client.cli.chat._service import cut_plans
+from coreason_client.testing import ChaosProxy
 
 PATIENCE = 10.0
 BODY = bytes(itertools.islice(itertools.cycle(range(256)), 200_000))
@@ -39,8 +40,9 @@ def source() -> Iterator[int]:
     thread.join(PATIENCE)
 
 
-def fetch(port: int) -> bytes:
+def fetch(url: str) -> bytes:
     received = bytearray()
+    port = int(url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as sock:
         sock.sendall(b"please")
         try:
@@ -52,28 +54,27 @@ def fetch(port: int) -> bytes:
 
 
 def test_a_seed_is_a_sequence_of_cuts_that_grows() -> None:
-    first, again, other = (Cuts(seed) for seed in (1, 1, 2))
-    drawn = [first.next() for _ in range(30)]
-    assert drawn == [again.next() for _ in range(30)]
-    assert drawn != [other.next() for _ in range(30)]
-    assert min(drawn) >= 100
-    assert max(drawn) > 100_000
+    first, again, other = (cut_plans(seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+    assert min(plan.after for plan in first) >= 100
+    assert max(plan.after for plan in first[:30]) > 100_000
+    assert {plan.fault for plan in first} == {"cut", "reset"}
 
 
 def test_every_connection_is_cut_after_its_bytes_until_one_is_not(source: int) -> None:
-    cuts = Cuts(5)
-    with CuttingProxy("127.0.0.1", source, 5) as proxy:
-        for _ in range(8):
-            assert fetch(proxy.port) == BODY[: cuts.next()]
-            cuts.by_reset()
-        assert proxy.cuts == 8
-        while fetch(proxy.port) != BODY:
+    plans = cut_plans(5)
+    with ChaosProxy(f"http://127.0.0.1:{source}", plan=plans) as proxy:
+        for plan in plans[:8]:
+            assert fetch(proxy.url) == BODY[: plan.after]
+        assert proxy.faults == 8
+        while fetch(proxy.url) != BODY:
             pass
 
 
 def test_a_service_that_is_not_there_ends_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    with CuttingProxy("127.0.0.1", port, 1) as proxy:
-        assert fetch(proxy.port) == b""
-        assert proxy.cuts == 0
+    with ChaosProxy(f"http://127.0.0.1:{port}", plan=cut_plans(1)) as proxy:
+        assert fetch(proxy.url) == b""
+        assert proxy.faults == 0

@@ -5,7 +5,7 @@ from base64 import b64encode
 import pytest
 
 from coreason_client.cli._attached import Attached, AttachFailure
-from coreason_client.cli._chat_message import chat_message
+from coreason_client.cli.chat._answer import chat_message
 from coreason_manifest.definitions.message import BlobPart, TextPart, UriPart
 
 PNG = b"\x89PNG\r\n\x1a\n"

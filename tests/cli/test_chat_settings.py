@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli._chat_settings import ChatSettings, Options, resolve
+from coreason_client.cli.chat._settings import ChatSettings, GivenSettings, resolve
 from coreason_client.cli.exits import Failure
-from coreason_client.cli.profiles import Profile
+from coreason_client.cli.profiles import UserProfile
 from tests.each import each
 
-PROD = Profile(name="prod", url="https://prod.example", api_key="prod-key", timeout=5.0)
-MODEL = Profile(name="fast", llm="fast-model", system="Be brief.", max_retries=7)
+PROD = UserProfile(name="prod", url="https://prod.example", api_key="prod-key", timeout=5.0)
+MODEL = UserProfile(name="fast", llm="fast-model", system="Be brief.", max_retries=7)
 ENV: dict[str, Any] = {"env_url": "https://env.example", "env_api_key": "env-key"}
 
 
-def settings(profile: Profile | None = None, **options: Any) -> ChatSettings:
-    return resolve(Options(**options), profile, lambda profile: profile.api_key)
+def settings(profile: UserProfile | None = None, **options: Any) -> ChatSettings:
+    return resolve(GivenSettings(**options), profile, lambda profile: profile.api_key)
 
 
 @each(
@@ -31,16 +31,16 @@ def settings(profile: Profile | None = None, **options: Any) -> ChatSettings:
         # The key of a profile is not sent elsewhere, and that of the environment not to it.
         (PROD, {**ENV, "url": "https://o.example"}, "https://o.example", "env-key", None),
         (PROD, {"url": "https://o.example"}, "https://o.example", None, None),
-        (Profile(name="p", url="https://p.example"), ENV, "https://p.example", None, None),
+        (UserProfile(name="p", url="https://p.example"), ENV, "https://p.example", None, None),
         (PROD, {**ENV, "llm": "m"}, None, "env-key", "m"),
         (MODEL, ENV, None, "env-key", "fast-model"),
         (MODEL, {"llm": "m"}, None, None, "m"),
         (MODEL, {"url": "https://o.example"}, "https://o.example", None, None),
-        (Profile(name="p", timeout=1.0), ENV, "https://env.example", "env-key", None),
+        (UserProfile(name="p", timeout=1.0), ENV, "https://env.example", "env-key", None),
     ],
 )
 def test_what_is_asked_with_which_key(
-    profile: Profile | None,
+    profile: UserProfile | None,
     options: dict[str, Any],
     url: str | None,
     key: str | None,
@@ -88,7 +88,7 @@ def test_the_source_of_a_value_is_named() -> None:
     ],
 )
 def test_the_command_that_asks_again_contains_no_key(
-    profile: Profile | None, options: dict[str, Any], command: str | None
+    profile: UserProfile | None, options: dict[str, Any], command: str | None
 ) -> None:
     assert settings(profile, **options).command == command
     shown = repr(settings(profile, **options))
@@ -104,9 +104,9 @@ def test_options_that_contradict_each_other() -> None:
 
 
 def test_the_key_of_a_profile_is_read_only_if_it_is_needed() -> None:
-    def fail(profile: Profile) -> str:
+    def fail(profile: UserProfile) -> str:
         raise AssertionError
 
-    resolve(Options(api_key="k"), PROD, fail)
-    resolve(Options(url="https://o.example"), PROD, fail)
-    resolve(Options(llm="m"), PROD, fail)
+    resolve(GivenSettings(api_key="k"), PROD, fail)
+    resolve(GivenSettings(url="https://o.example"), PROD, fail)
+    resolve(GivenSettings(llm="m"), PROD, fail)

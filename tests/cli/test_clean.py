@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli.output._clean import Cleaner, clean, escaped_json
+from coreason_client.cli.output._lines import Cleaner, clean, escaped_json
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 ALPHABET = "\x1b\x1b\x1b[]()P^_X\\\x07\x9b\x9c\x9d\x90;?0123mHJhABé \n\t\r\x00\u202a\u2066"

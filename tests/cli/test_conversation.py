@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coreason_client.cli._attached import Attached, AttachFailure
-from coreason_client.cli._conversation import Conversation
+from coreason_client.cli._conversation import PromptConversation
 from coreason_client.cli.exits import Failure
 from coreason_client.cli.prompt import LineCleared
 
@@ -169,7 +169,7 @@ class Echo:
 def held(*lines: str | type[BaseException] | BaseException, yes: bool = True) -> Echo:
     """Hold a conversation with these lines, and return the partner."""
     partner = Echo()
-    conversation = Conversation(partner, "echo", Script(*lines, yes=yes))
+    conversation = PromptConversation(partner, "echo", Script(*lines, yes=yes))
     while (line := conversation.next_line()) is not None and conversation.handle(line):
         pass
     return partner

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from coreason_client.cli._curl import curl_line
+from coreason_client.cli.serve._serving import curl_line
 from coreason_manifest.definitions.service import ServiceRequest
 
 JSON = "Content-Type: application/json"

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client.cli._delivery import compare, interruptions
+from coreason_client.cli.chat._answer import compare, interruptions
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import DeltaPacket, StreamOpCode
 

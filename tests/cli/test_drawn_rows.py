@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from coreason_client.cli.output._drawn_rows import DrawnRows, row_count
-from coreason_client.cli.output._screen import Screen
+from coreason_client.cli.output._screen import DrawnRows, Screen, row_count
 from tests.fuzz.strategies import examples
 
 from .terminal import Emulator, EmulatorFile

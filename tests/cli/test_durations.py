@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from coreason_client.cli._durations import parse_duration
+from coreason_client.cli._options import parse_duration
 from tests.each import each
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.cli._file_types import text_in, type_of_content
+from coreason_client.cli._attached import text_in, type_of_content
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What Enter, Alt-Enter and Ctrl-C do, depending on the text."""
 
-from coreason_client.cli.prompt._key_rules import (
+from coreason_client.cli.prompt._line_rules import (
     Edit,
     after_alt_enter,
     after_enter,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli._keys import Keys
 from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.serve._secrets import ApiKeys
 
 from .command import PATIENCE
 
@@ -29,14 +29,14 @@ from .command import PATIENCE
 def test_the_source_of_the_keys(
     options: list[str] | None, env: dict[str, str], keys: tuple[str, ...], name: str
 ) -> None:
-    found = Keys.load(options, env)
+    found = ApiKeys.load(options, env)
     assert (found.values, found.source) == (keys, name)
 
 
 @pytest.mark.parametrize("value", ["k1", "k1,k2", "k1 k2", "k1, k2"])
 def test_the_printed_header_has_the_first_key_in_a_shell(value: str) -> None:
     env = {"COREASON_API_KEYS": value}
-    header = Keys.load(None, env).authorization()
+    header = ApiKeys.load(None, env).authorization()
     done = subprocess.run(
         ["/bin/sh", "-c", f"printf %s {header}"],
         capture_output=True,
@@ -51,7 +51,7 @@ def test_the_printed_header_has_the_first_key_in_a_shell(value: str) -> None:
 @pytest.mark.parametrize("value", [" , ", "\t\n"])
 def test_a_variable_without_a_key_is_wrong_usage(value: str) -> None:
     with pytest.raises(Failure, match="COREASON_API_KEYS is set but contains no key") as caught:
-        Keys.load(None, {"COREASON_API_KEYS": value, "COREASON_API_KEY": "k"})
+        ApiKeys.load(None, {"COREASON_API_KEYS": value, "COREASON_API_KEY": "k"})
     assert caught.value.code is ExitCode.USAGE
 
 
@@ -64,18 +64,18 @@ def keys_file(tmp_path: Path) -> Path:
 
 
 def test_options_add_to_a_file_and_variables_do_not(keys_file: Path) -> None:
-    keys = Keys.load(["third-key"], {"COREASON_API_KEY": "other"}, keys_file)
+    keys = ApiKeys.load(["third-key"], {"COREASON_API_KEY": "other"}, keys_file)
     assert (keys.values, keys.source, keys.file) == (("third-key",), "--api-key", keys_file)
     assert keys
-    assert not Keys.load(None, {})
+    assert not ApiKeys.load(None, {})
 
 
 def test_keys_are_not_in_the_repr(keys_file: Path) -> None:
-    assert "third-key" not in repr(Keys.load(["third-key"], {}, keys_file))
+    assert "third-key" not in repr(ApiKeys.load(["third-key"], {}, keys_file))
 
 
 def test_the_header_of_the_example_never_shows_a_key_of_a_file(keys_file: Path) -> None:
-    header = Keys.load(["third-key"], {}, keys_file).authorization()
+    header = ApiKeys.load(["third-key"], {}, keys_file).authorization()
     assert header == '"Authorization: Bearer $KEY"'
 
 
@@ -90,12 +90,12 @@ def test_the_header_of_the_example_never_shows_a_key_of_a_file(keys_file: Path) 
 def test_a_key_of_the_environment_is_named_and_not_shown(
     env: dict[str, str], header: str | None
 ) -> None:
-    assert Keys.load(None, env).authorization() == header
+    assert ApiKeys.load(None, env).authorization() == header
 
 
 @given(
     st.lists(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1), min_size=1)
 )
 def test_the_key_of_an_option_is_quoted_for_a_shell(options: list[str]) -> None:
-    header = Keys.load(options, {}).authorization()
+    header = ApiKeys.load(options, {}).authorization()
     assert shlex.split(header or "") == [f"Authorization: Bearer {options[0]}"]

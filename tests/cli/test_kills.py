@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from coreason_client.cli._kills import Kills
+from coreason_client.cli.chat._agent_process import Kills
 
 START = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
 

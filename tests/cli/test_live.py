@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from coreason_client.cli._packets import PacketPresenter
+from coreason_client.cli.chat._packets import PacketPresenter
 from coreason_client.cli.output._live import LiveOutput
 from coreason_manifest.definitions.presentation import Packet
 

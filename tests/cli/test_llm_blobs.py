@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli.llm._blobs import MIN_LENGTH, pack, unpack
+from coreason_client.cli.llm._turns import MIN_LENGTH, pack, unpack
 
 CONTENT = bytes(range(256))
 DATA = b64encode(CONTENT).decode()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.cli.llm._choose import check_place, chosen_id
-from coreason_client.cli.llm._turns import Turn
+from coreason_client.cli.llm._history import check_place, chosen_id
+from coreason_client.cli.llm._turns import SavedTurn
 
 
 def test_a_unique_prefix_and_an_exact_id_are_found() -> None:
@@ -37,8 +37,8 @@ def test_no_conversation_or_several_are_an_error(found: list[str], says: str) ->
         chosen_id("a", found, "--delete")
 
 
-def last(**fields: Any) -> Turn:
-    return Turn(conversation="c1", time="", model="m", messages=[], **fields)
+def last(**fields: Any) -> SavedTurn:
+    return SavedTurn(conversation="c1", time="", model="m", messages=[], **fields)
 
 
 LOCAL = "http://127.0.0.1:11434/v1"
@@ -71,7 +71,7 @@ def test_a_conversation_continues_where_it_was_held() -> None:
     ],
 )
 def test_a_conversation_does_not_move_to_another_api_unnoticed(
-    turn: Turn, base_url: str | None, says: str
+    turn: SavedTurn, base_url: str | None, says: str
 ) -> None:
     with pytest.raises(Failure, match=f"^{re.escape(says)}$") as caught:
         check_place(turn, base_url)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from coreason_client.cli.llm import _completion
-from coreason_client.cli.llm._store import Store
-from coreason_client.cli.llm._turns import Turn
+from coreason_client.cli.llm import _options as _completion
+from coreason_client.cli.llm._store import ConversationStore
+from coreason_client.cli.llm._turns import SavedTurn
 
 from .command import COMMAND, PATIENCE, environment
 
@@ -17,10 +17,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data directory with two conversations."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.delenv("DEFAULT_MODEL", raising=False)
-    store = Store(tmp_path / "coreason" / "conversations.db")
+    store = ConversationStore(tmp_path / "coreason" / "conversations.db")
     for name, model in (("ab1", "my-model"), ("cd2", "anthropic/claude-x")):
         asked = {"role": "user", "content": f"Question\n{name}?"}
-        store.save(Turn(conversation=name, time="soon", model=model, messages=[asked]))
+        store.save(SavedTurn(conversation=name, time="soon", model=model, messages=[asked]))
     return tmp_path
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli.llm._conform import schema_problem
+from coreason_client.cli.llm._schema import schema_problem
 
 DEFS = {"$defs": {"a/b": {"type": "string"}}, "$ref": "#/$defs/a~1b"}
 TREE = {"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": False}
@@ -134,9 +134,13 @@ def test_a_complete_validator_agrees(schema: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     ("schema", "value", "says"),
     [
-        ({"type": "object"}, 1, "the value must be of the type object"),
-        ({"properties": {"a": {"items": {"required": ["b"]}}}}, {"a": [{}]}, "a[0] must have 'b'"),
-        ({"enum": [1]}, 2, "the value must be one of [1]"),
+        ({"type": "object"}, 1, "the value: 1 is not of type 'object'"),
+        (
+            {"properties": {"a": {"items": {"required": ["b"]}}}},
+            {"a": [{}]},
+            "a[0]: 'b' is a required property",
+        ),
+        ({"enum": [1]}, 2, "the value: 2 is not one of [1]"),
     ],
 )
 def test_a_problem_names_its_place(schema: Any, value: Any, says: str) -> None:
@@ -148,9 +152,26 @@ def test_a_number_that_is_not_json_is_no_number(value: float) -> None:
     assert schema_problem(value, {"type": "number"}) is not None
 
 
-def test_what_is_not_known_or_invalid_is_not_checked() -> None:
-    for schema in ({"pattern": "("}, {"$ref": "https://x.example/"}, {"type": "any"}, 7):
-        assert schema_problem("a", schema) is None
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        {"pattern": "("},
+        {"$ref": "https://x.example/"},
+        {"$ref": "#/nowhere"},
+        {"type": "any"},
+        {"minLength": "1"},
+        {"not": 7},
+    ],
+)
+def test_what_is_not_known_or_invalid_is_not_checked(invalid: dict[str, Any]) -> None:
+    assert schema_problem("a", invalid) is None
+    assert schema_problem("a", {**invalid, "maxLength": 0}) is not None  # the rest is
+    assert schema_problem("a", 7) is None
+
+
+def test_a_large_value_is_not_quoted() -> None:
+    says = "the value does not match `type` of the schema"
+    assert schema_problem("a" * 1000, {"type": "object"}) == says
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from coreason_client.cli.exits import Failure
 from coreason_client.cli.llm import _history, _store
-from coreason_client.cli.llm._history import History, without_query
-from coreason_client.cli.llm._store import Store, StoreError
-from coreason_client.cli.llm._turns import Turn
+from coreason_client.cli.llm._history import SavedConversation, without_query
+from coreason_client.cli.llm._store import ConversationStore, StoreError
+from coreason_client.cli.llm._turns import SavedTurn
 from tests.llm.server import Received, Replied
 
 from .command import PATIENCE, Process, coreason_here
@@ -251,7 +251,7 @@ def test_an_unknown_home_directory_is_a_store_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Path, "home", home)
     with pytest.raises(StoreError, match="home directory"):
         _history.default_store()
-    assert not History("c", (), saves=True).save(model="m", messages=[])
+    assert not SavedConversation("c", (), saves=True).save(model="m", messages=[])
 
 
 # The list
@@ -304,9 +304,9 @@ def test_a_base_url_is_stored_without_its_query() -> None:
 
 
 def test_an_ambiguous_prefix_is_an_error(tmp_path: Path) -> None:
-    store = Store(tmp_path / "a.db")
+    store = ConversationStore(tmp_path / "a.db")
     for name in ("ab1", "ab2"):
-        store.save(Turn(conversation=name, time="", model="m", messages=[]))
+        store.save(SavedTurn(conversation=name, time="", model="m", messages=[]))
     assert _history.find_conversation(store, "ab1") == "ab1"
     with pytest.raises(Failure, match="2 conversations begin with 'ab': ab1, ab2"):
         _history.find_conversation(store, "ab")

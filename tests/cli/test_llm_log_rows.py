@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli.llm._log_rows import (
+from coreason_client.cli.llm._logs import (
     heading,
     matches,
     message_lines,
@@ -13,14 +13,14 @@ from coreason_client.cli.llm._log_rows import (
     summary_row,
     turn_json,
 )
-from coreason_client.cli.llm._turns import Summary, Turn
+from coreason_client.cli.llm._turns import SavedTurn, Summary
 
 ONE = Summary("c1", "2026-01-31T20:00:01Z", "gpt-4o", 1, "Why\nso?")
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "cost_estimate": 0.5}
 
 
-def turn(*messages: dict[str, Any], **fields: Any) -> Turn:
-    return Turn(conversation="c1", time="t", model="gpt-4o", messages=messages, **fields)
+def turn(*messages: dict[str, Any], **fields: Any) -> SavedTurn:
+    return SavedTurn(conversation="c1", time="t", model="gpt-4o", messages=messages, **fields)
 
 
 def test_a_conversation_is_a_row_or_an_object() -> None:

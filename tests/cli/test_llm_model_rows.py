@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli.llm._model_rows import model_row
+from coreason_client.cli.llm._models import model_row
 
 FULL = {"id": "m-1", "name": "M One", "context_window": 200_000, "max_output_tokens": 8_000}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from coreason_client import ArgumentError
-from coreason_client.cli.llm._numbers import number_or_none
+from coreason_client.cli.llm._question_answer import number_or_none
 
 from .command import coreason_here
 from .models import MODEL, answer, model

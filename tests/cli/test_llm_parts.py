@@ -7,7 +7,7 @@ import pytest
 
 from coreason_client.cli._attached import Attached
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.cli.llm._parts import user_message
+from coreason_client.cli.llm._question_answer import user_message
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -14,35 +14,35 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli.llm._store import Store, StoreError
-from coreason_client.cli.llm._turns import Summary, Turn
+from coreason_client.cli.llm._store import ConversationStore, StoreError
+from coreason_client.cli.llm._turns import SavedTurn, Summary
 
 IMAGE = os.urandom(1000)
 
 
 def turn(
     conversation: str = "c1", question: str = "Why?", answer: str = "So.", **more: Any
-) -> Turn:
+) -> SavedTurn:
     fields: dict[str, Any] = {"time": "2026-01-31T20:00:01Z", "model": "gpt-4o", **more}
     messages = [
         {"role": "user", "content": question},
         {"role": "assistant", "content": answer, "tool_calls": []},
     ]
-    return Turn(conversation=conversation, **{"messages": messages, **fields})
+    return SavedTurn(conversation=conversation, **{"messages": messages, **fields})
 
 
-def with_image(conversation: str) -> Turn:
+def with_image(conversation: str) -> SavedTurn:
     url = f"data:image/png;base64,{b64encode(IMAGE).decode()}"
     content = [{"type": "image_url", "image_url": {"url": url}}]
     return replace(turn(conversation), messages=[{"role": "user", "content": content}])
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "data" / "coreason" / "conversations.db", lock_timeout=0.05)
+def store(tmp_path: Path) -> ConversationStore:
+    return ConversationStore(tmp_path / "data" / "coreason" / "conversations.db", lock_timeout=0.05)
 
 
-def test_turns_come_back_in_their_order(store: Store) -> None:
+def test_turns_come_back_in_their_order(store: ConversationStore) -> None:
     full = turn(
         provider="openai",
         base_url="http://x.example",
@@ -59,7 +59,7 @@ def test_turns_come_back_in_their_order(store: Store) -> None:
     assert store.turns("c") == []
 
 
-def test_the_conversation_of_the_latest_turn_is_the_first(store: Store) -> None:
+def test_the_conversation_of_the_latest_turn_is_the_first(store: ConversationStore) -> None:
     for one in (
         turn("c1", "First", time="t9", model="old"),
         turn("c2", "Second", time="t1"),
@@ -88,14 +88,14 @@ def test_the_conversation_of_the_latest_turn_is_the_first(store: Store) -> None:
     ],
 )
 def test_a_text_is_found_in_questions_and_answers(
-    store: Store, text: str, found: list[str]
+    store: ConversationStore, text: str, found: list[str]
 ) -> None:
     store.save(turn("c1", "Why?", "So."))
     store.save(turn("c2", "100% a\nb", "Oh, ärger."))
     assert [one.conversation for one in store.conversations(-1, text)] == found
 
 
-def test_ids_are_found_by_their_beginning(store: Store) -> None:
+def test_ids_are_found_by_their_beginning(store: ConversationStore) -> None:
     for name in ("ab1", "ab2", "AB3", "a%", "b"):
         store.save(turn(name))
     assert store.ids("ab", 9) == ["ab1", "ab2"]
@@ -104,7 +104,9 @@ def test_ids_are_found_by_their_beginning(store: Store) -> None:
     assert store.ids("_", 9) == []
 
 
-def test_an_attachment_is_stored_once_and_deleted_with_its_last_conversation(store: Store) -> None:
+def test_an_attachment_is_stored_once_and_deleted_with_its_last_conversation(
+    store: ConversationStore,
+) -> None:
     for name in ("c1", "c2"):
         store.save(with_image(name))
     content = store.path.read_bytes()
@@ -118,7 +120,7 @@ def test_an_attachment_is_stored_once_and_deleted_with_its_last_conversation(sto
     assert IMAGE[:100] not in store.path.read_bytes()
 
 
-def test_deleted_text_is_overwritten(store: Store) -> None:
+def test_deleted_text_is_overwritten(store: ConversationStore) -> None:
     store.save(turn("c1", "a secret plan"))
     store.save(turn("c2"))
     assert b"a secret plan" in store.path.read_bytes()
@@ -127,7 +129,7 @@ def test_deleted_text_is_overwritten(store: Store) -> None:
     assert [one.conversation for one in store.conversations(9)] == ["c2"]
 
 
-def test_before_the_first_turn_there_is_nothing_not_even_a_file(store: Store) -> None:
+def test_before_the_first_turn_there_is_nothing_not_even_a_file(store: ConversationStore) -> None:
     assert (store.turns("c"), store.conversations(9), store.ids("", 9), store.models()) == (
         [],
         [],
@@ -142,7 +144,9 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_only_the_owner_can_read_the_file_and_its_directory(store: Store, exists: bool) -> None:
+def test_only_the_owner_can_read_the_file_and_its_directory(
+    store: ConversationStore, exists: bool
+) -> None:
     before = os.umask(0)
     try:
         if exists:
@@ -154,13 +158,13 @@ def test_only_the_owner_can_read_the_file_and_its_directory(store: Store, exists
     assert (mode(store.path.parent), mode(store.path)) == (0o700, 0o600)
 
 
-def save_fails(store: Store, says: str) -> None:
+def save_fails(store: ConversationStore, says: str) -> None:
     with pytest.raises(StoreError, match=says) as caught:
         store.save(turn())
     assert str(caught.value).startswith(f"{store.path}: ")
 
 
-def test_a_file_that_is_no_database_is_left_alone(store: Store) -> None:
+def test_a_file_that_is_no_database_is_left_alone(store: ConversationStore) -> None:
     store.path.parent.mkdir(parents=True)
     store.path.write_bytes(b"my notes" * 100)
     save_fails(store, "file is not a database")
@@ -169,14 +173,14 @@ def test_a_file_that_is_no_database_is_left_alone(store: Store) -> None:
     assert store.path.read_bytes() == b"my notes" * 100
 
 
-def test_a_file_of_a_newer_version_is_left_alone(store: Store) -> None:
+def test_a_file_of_a_newer_version_is_left_alone(store: ConversationStore) -> None:
     store.save(turn())
     with closing(sqlite3.connect(store.path)) as db:
         db.execute("PRAGMA user_version = 99")
     save_fails(store, r"a newer version of coreason has written it \(format 99\)")
 
 
-def test_a_damaged_turn_is_an_error(store: Store) -> None:
+def test_a_damaged_turn_is_an_error(store: ConversationStore) -> None:
     store.save(turn())
     with closing(sqlite3.connect(store.path)) as db, db:
         db.execute("UPDATE turns SET messages = '{'")
@@ -184,12 +188,12 @@ def test_a_damaged_turn_is_an_error(store: Store) -> None:
         store.turns("c1")
 
 
-def test_a_turn_that_is_not_json_is_an_error(store: Store) -> None:
+def test_a_turn_that_is_not_json_is_an_error(store: ConversationStore) -> None:
     with pytest.raises(StoreError, match=r"a turn is damaged: .*not JSON serializable"):
         store.save(turn(usage={"prompt_tokens": object()}))
 
 
-def test_a_locked_file_is_not_waited_for_forever(store: Store) -> None:
+def test_a_locked_file_is_not_waited_for_forever(store: ConversationStore) -> None:
     store.save(turn())
     with closing(sqlite3.connect(store.path, isolation_level=None)) as db:
         db.execute("BEGIN EXCLUSIVE")
@@ -201,15 +205,17 @@ def test_a_locked_file_is_not_waited_for_forever(store: Store) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    save_fails(Store(tmp_path / "a" / "b.db"), "Permission denied")
+    save_fails(ConversationStore(tmp_path / "a" / "b.db"), "Permission denied")
 
 
 def test_a_file_in_place_of_the_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    save_fails(Store(tmp_path / "a" / "b.db"), "exists|Not a directory")
+    save_fails(ConversationStore(tmp_path / "a" / "b.db"), "exists|Not a directory")
 
 
-def test_a_python_without_sqlite_is_an_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_sqlite_is_an_error(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "sqlite3", None)
     save_fails(store, "this Python has no sqlite3")
 
@@ -218,19 +224,19 @@ SAVE_MANY = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from coreason_client.cli.llm._store import Store
-    from coreason_client.cli.llm._turns import Turn
+    from coreason_client.cli.llm._store import ConversationStore
+    from coreason_client.cli.llm._turns import SavedTurn
 
-    store = Store(Path(sys.argv[1]))
+    store = ConversationStore(Path(sys.argv[1]))
     sys.stdin.read()
     for number in range(20):
         message = {"role": "user", "content": f"{sys.argv[2]} {number}"}
-        store.save(Turn(conversation=sys.argv[2], time="", model="m", messages=[message]))
+        store.save(SavedTurn(conversation=sys.argv[2], time="", model="m", messages=[message]))
     """
 )
 
 
-def test_processes_that_save_at_the_same_time_lose_nothing(store: Store) -> None:
+def test_processes_that_save_at_the_same_time_lose_nothing(store: ConversationStore) -> None:
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", SAVE_MANY, str(store.path), name], stdin=subprocess.PIPE

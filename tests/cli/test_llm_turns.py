@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from coreason_client.cli.llm._turns import (
     COLUMNS,
-    Turn,
+    SavedTurn,
     context_messages,
     system_prompt,
     text_of,
@@ -26,7 +26,7 @@ messages = st.fixed_dictionaries(
     optional={"tool_calls": json_values},
 )
 turns = st.builds(
-    Turn,
+    SavedTurn,
     conversation=texts,
     time=texts,
     model=texts,
@@ -41,7 +41,7 @@ turns = st.builds(
 
 
 @given(turns)
-def test_a_turn_is_restored_from_its_row(turn: Turn) -> None:
+def test_a_turn_is_restored_from_its_row(turn: SavedTurn) -> None:
     row, blobs = turn_row(turn)
     assert len(row) == len(COLUMNS)
     assert turn_of(row, blobs) == turn
@@ -50,8 +50,8 @@ def test_a_turn_is_restored_from_its_row(turn: Turn) -> None:
             value.encode()  # SQLite stores UTF-8
 
 
-def turn(*messages: dict[str, Any], **fields: Any) -> Turn:
-    return Turn(conversation="c", time="t", model="m", messages=messages, **fields)
+def turn(*messages: dict[str, Any], **fields: Any) -> SavedTurn:
+    return SavedTurn(conversation="c", time="t", model="m", messages=messages, **fields)
 
 
 ASKED = {"role": "user", "content": "Why?"}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli._log_format import JsonFormatter, TextFormatter
+from coreason_client.cli._logs import JsonFormatter, TextFormatter
 from coreason_client.cli.output import LogHandler
 
 

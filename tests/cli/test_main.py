@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coreason_client import __version__
-from coreason_client.cli import _required_extras
+from coreason_client.cli import _load as _required_extras
 from coreason_client.cli._app import app
 from coreason_client.cli.exits import ExitCode
 
@@ -125,7 +125,7 @@ def test_the_address_of_the_endpoint_is_passed_on_as_it_is(monkeypatch: pytest.M
         given.append(url)
         raise Recorded
 
-    monkeypatch.setattr("coreason_client.cli._chat_service.CAPClient", record)
+    monkeypatch.setattr("coreason_client.cli.chat._service.CAPClient", record)
     result = CliRunner().invoke(app, ["chat", "--url", "http://x.example/assist", "hello"])
     assert isinstance(result.exception, Recorded)
     assert given == ["http://x.example/assist"]

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from coreason_client.cli.output._markdown import Block, stripped_lines
+from coreason_client.cli.output._markdown import MarkdownBlock, stripped_lines
 
 
 def lines(text: str, width: int = 40) -> list[str]:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(Block(text), end="")
+    console.print(MarkdownBlock(text), end="")
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -62,7 +62,7 @@ def test_lines_have_no_trailing_spaces() -> None:
 
 
 def test_the_lines_follow_the_width_of_the_terminal() -> None:
-    block = Block("one two three")
+    block = MarkdownBlock("one two three")
     for width in (40, 7, 40):
         console = Console(file=io.StringIO(), width=width)
         console.print(block, end="")

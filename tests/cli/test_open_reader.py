@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from coreason_client.cli.prompt._open_reader import open_reader
+from coreason_client.cli.prompt import open_reader
 from coreason_client.cli.prompt._reader import PlainReader
 
 
@@ -21,6 +21,6 @@ def test_the_editor_needs_a_terminal_on_both_ends(
         monkeypatch.setattr(f"sys.{name}", io.StringIO() if lacking == name else Terminal())
     monkeypatch.setenv("TERM", "dumb" if lacking == "TERM" else "xterm")
     if lacking == "prompt_toolkit":
-        monkeypatch.setattr("coreason_client.cli.prompt._open_reader.find_spec", lambda name: None)
+        monkeypatch.setattr("coreason_client.cli.prompt.find_spec", lambda name: None)
     with open_reader(as_json=lacking == "json") as reader:
         assert isinstance(reader, PlainReader)

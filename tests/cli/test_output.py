@@ -28,12 +28,11 @@ from coreason_client.a2a import (
 )
 from coreason_client.a2a.types import Role, UnknownEvent
 from coreason_client.cli import output
-from coreason_client.cli._packets import PacketPresenter
 from coreason_client.cli.a2a._events import EventPresenter, show_card
+from coreason_client.cli.chat._packets import PacketPresenter
 from coreason_client.cli.output import Output
-from coreason_client.cli.output._json import JsonOutput
+from coreason_client.cli.output._base import JsonOutput, PlainOutput
 from coreason_client.cli.output._live import LiveOutput
-from coreason_client.cli.output._plain import PlainOutput
 from coreason_manifest.definitions.presentation import MediaCarousel, MediaItem, Packet
 
 from .packets import cited, event, packet, progress, text
@@ -43,11 +42,15 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mhello\r\x9b31m\x00\x7f\x85\u202e\u2066"
 # What an answer must never contain: controls, and characters that change the direction of text.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # What a live output writes itself: colours, erasing, moving up, wrapping.
-OWN = re.compile(r"\x1b\[(?:[0-9;]*m|J|[0-9]*A|\?7[hl])|\r")
+OWN = re.compile(r"\x1b\[(?:[0-9;]*m|[CJK]|[0-9]*A|\?7[hl])|\r")
 
 
-# The proxy writes to sockets, the parent of an agent to a pipe, the others to files.
-NO_OUTPUT = ("chaos.py", "_agent_process.py", "_saved_files.py", "_history_file.py")
+# The parent of an agent writes to a pipe, the others to files.
+NO_OUTPUT = (
+    "chat/_agent_process.py",
+    "a2a/_files.py",
+    "prompt/_history_file.py",
+)
 
 
 # Who writes
@@ -56,7 +59,7 @@ NO_OUTPUT = ("chaos.py", "_agent_process.py", "_saved_files.py", "_history_file.
 def sources(*, inside: bool) -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(CLI.rglob("*.py")):
         if (path.parent.name == "output") is inside:
-            yield path.name, ast.parse(path.read_text())
+            yield path.relative_to(CLI).as_posix(), ast.parse(path.read_text())
 
 
 def writes(tree: ast.AST) -> Iterator[str]:
@@ -71,7 +74,7 @@ def writes(tree: ast.AST) -> Iterator[str]:
                 yield name
             case ast.Call(func=ast.Attribute(value=ast.Name(id="os"), attr="write")):
                 yield "os.write"
-            case ast.ImportFrom(module=str(module)) if module.endswith("_clean"):
+            case ast.ImportFrom(module=str(module)) if module.endswith("_lines"):
                 yield "clean"
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 if any(alias.name.startswith("rich") for alias in names):
@@ -86,9 +89,9 @@ def test_nothing_but_the_output_writes_or_cleans() -> None:
         assert found.pop(name) == {"write"}
     # Text of an answer is written to an `Output`; so the receiver is looked at.
     assert {name: kinds for name, kinds in found.items() if kinds} == {
-        "_events.py": {"write"},
-        "_packets.py": {"write"},
-        "_exchange.py": {"write"},
+        "a2a/_events.py": {"write"},
+        "chat/_packets.py": {"write"},
+        "llm/_exchange.py": {"write"},
     }
 
 
@@ -110,7 +113,7 @@ def test_presenters_write_to_an_output_only() -> None:
 
 def test_the_rule_finds_what_it_forbids() -> None:
     program = (
-        "import sys, os, rich\nfrom ._clean import clean\nfrom rich.text import Text\n"
+        "import sys, os, rich\nfrom .output._lines import clean\nfrom rich.text import Text\n"
         "print('a')\ninput('b')\nsys.stdout.write('c')\nos.write(1, b'd')\ntyper.echo('e')\n"
     )
     assert set(writes(ast.parse(program))) == {"rich", "clean", "print", "input", "write", "echo"}

@@ -7,11 +7,10 @@ from contextlib import redirect_stdout
 import pytest
 from rich.console import Console
 
-from coreason_client.cli._packets import PacketPresenter, text_of
+from coreason_client.cli.chat._packets import PacketPresenter, text_of
 from coreason_client.cli.output import Output, Source
-from coreason_client.cli.output._json import JsonOutput
+from coreason_client.cli.output._base import JsonOutput, PlainOutput
 from coreason_client.cli.output._live import LiveOutput
-from coreason_client.cli.output._plain import PlainOutput
 from coreason_manifest.definitions.presentation import (
     MediaCarousel,
     MediaItem,

@@ -9,14 +9,14 @@ from rich.console import Console, RenderableType
 from rich.spinner import Spinner
 from rich.text import Text
 
-from coreason_client.cli.output._markdown import Block
-from coreason_client.cli.output._page import Page
+from coreason_client.cli.output._markdown import MarkdownBlock
+from coreason_client.cli.output._page import AnswerPage
 from coreason_manifest.definitions.presentation import ProgressUpdate
 
 
 def shown(part: RenderableType) -> str:
     """Return the content of a part as text; a progress bar is rendered."""
-    if isinstance(part, Block):
+    if isinstance(part, MarkdownBlock):
         return part.text.strip("\n")
     if isinstance(part, Text):
         return part.plain
@@ -28,11 +28,11 @@ def shown(part: RenderableType) -> str:
     return " ".join(console.file.getvalue().replace("━", "").split())
 
 
-def taken(page: Page) -> list[str]:
+def taken(page: AnswerPage) -> list[str]:
     return [shown(part) for part in page.take()]
 
 
-def live(page: Page, status: str = "") -> list[str]:
+def live(page: AnswerPage, status: str = "") -> list[str]:
     return [shown(part) for part in page.live(status)]
 
 
@@ -43,7 +43,7 @@ def step(label: str, percent: float | None = None, status: str = "running") -> P
 
 
 def test_a_spinner_is_shown_until_there_is_something_else() -> None:
-    page = Page()
+    page = AnswerPage()
     assert live(page) == ["<spinner>"]
     assert live(page, "connecting") == ["connecting"]
     page.write("a")
@@ -53,13 +53,13 @@ def test_a_spinner_is_shown_until_there_is_something_else() -> None:
 
 
 def test_the_end_of_an_empty_answer_shows_nothing() -> None:
-    page = Page()
+    page = AnswerPage()
     page.finish()
     assert (taken(page), live(page)) == ([], [])
 
 
 def test_a_paragraph_is_finished_by_the_next_one() -> None:
-    page = Page()
+    page = AnswerPage()
     page.write("one\n\nt")
     assert (taken(page), live(page)) == (["one"], ["", "t"])
     assert taken(page) == []
@@ -70,7 +70,7 @@ def test_a_paragraph_is_finished_by_the_next_one() -> None:
 
 
 def test_control_characters_are_removed_from_text_that_is_cut_anywhere() -> None:
-    page = Page()
+    page = AnswerPage()
     for piece in ("a\x1b", "[31", "mb\x07", "\x1b["):
         page.write(piece)
     page.add_block("c\x1b[2J")
@@ -79,7 +79,7 @@ def test_control_characters_are_removed_from_text_that_is_cut_anywhere() -> None
 
 
 def test_a_part_is_placed_after_the_text_before_it() -> None:
-    page = Page()
+    page = AnswerPage()
     page.write("before ")
     page.add(Text("part"))
     page.write("after")
@@ -88,7 +88,7 @@ def test_a_part_is_placed_after_the_text_before_it() -> None:
 
 
 def test_a_part_within_a_word_waits_for_the_end_of_the_word() -> None:
-    page = Page()
+    page = AnswerPage()
     page.write("some wo")
     page.add(Text("part"))
     assert (taken(page), live(page)) == ([], ["some wo", "part"])
@@ -98,7 +98,7 @@ def test_a_part_within_a_word_waits_for_the_end_of_the_word() -> None:
 
 
 def test_a_part_that_waits_is_shown_when_the_text_ends() -> None:
-    page = Page()
+    page = AnswerPage()
     page.write("wo")
     page.add(Text("part"))
     page.end_text()
@@ -106,7 +106,7 @@ def test_a_part_that_waits_is_shown_when_the_text_ends() -> None:
 
 
 def test_a_step_is_live_while_it_runs_and_stays_when_it_has_ended() -> None:
-    page = Page()
+    page = AnswerPage()
     page.progress(step("Searching", 10))
     page.progress(step("Reading"))
     assert live(page) == ["Searching 10 %", "Reading"]
@@ -119,14 +119,14 @@ def test_a_step_is_live_while_it_runs_and_stays_when_it_has_ended() -> None:
 
 
 def test_the_bar_of_a_step_that_never_ended_is_removed_at_the_end() -> None:
-    page = Page()
+    page = AnswerPage()
     page.progress(step("Searching", 10))
     page.finish()
     assert (taken(page), live(page)) == ([], [])
 
 
 def test_the_status_is_the_last_live_part() -> None:
-    page = Page()
+    page = AnswerPage()
     page.write("text")
     page.progress(step("Searching", 1))
     assert live(page, "reconnecting") == ["text", "Searching 1 %", "reconnecting"]
@@ -142,7 +142,7 @@ ACTIONS = st.one_of(
 def test_every_part_is_taken_once_and_parts_that_are_not_text_keep_their_order(
     actions: list[tuple[str, str]],
 ) -> None:
-    page = Page()
+    page = AnswerPage()
     found: list[str] = []
     for kind, text in actions:
         match kind:
@@ -166,7 +166,7 @@ def test_every_part_is_taken_once_and_parts_that_are_not_text_keep_their_order(
 
 @pytest.mark.parametrize("second", ["block", "text"])
 def test_there_is_a_blank_line_between_paragraphs_and_none_before_the_first(second: str) -> None:
-    page = Page()
+    page = AnswerPage()
     page.add_block("one")
     if second == "block":
         page.add_block("two")

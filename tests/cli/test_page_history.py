@@ -2,8 +2,7 @@
 
 from rich.text import Text
 
-from coreason_client.cli.output._page import Page
-from coreason_client.cli.output._page_history import PageAction, PageHistory
+from coreason_client.cli.output._page import AnswerPage, PageAction, PageHistory
 
 NOTICE = ["", "The agent was restarted. The text above is void; the answer starts again:"]
 
@@ -24,8 +23,8 @@ class Drawn:
         self.restarts += 1
 
 
-def made(*names: tuple[int | None, str]) -> tuple[Page, PageHistory, Drawn]:
-    page, drawn = Page(), Drawn()
+def made(*names: tuple[int | None, str]) -> tuple[AnswerPage, PageHistory, Drawn]:
+    page, drawn = AnswerPage(), Drawn()
     history = PageHistory(page, drawn)
     for seq, name in names:
         history.do(seq, adding(name))
@@ -41,7 +40,7 @@ def writing(text: str) -> PageAction:
     return lambda page: page.write(text)
 
 
-def names(page: Page) -> list[str]:
+def names(page: AnswerPage) -> list[str]:
     return [str(part) for part in page.take()]
 
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from coreason_client.cli.output import _painter
-from coreason_client.cli.output._page import Page
-from coreason_client.cli.output._painter import Painter
+from coreason_client.cli.output import _live as _painter
+from coreason_client.cli.output._live import Painter
+from coreason_client.cli.output._page import AnswerPage
 from coreason_client.cli.output._screen import Screen
 
 from .terminal import Emulator, EmulatorFile
@@ -23,7 +23,7 @@ class Painted:
     def __init__(self) -> None:
         self.emulator = Emulator(40, 10)
         self.error: OSError | None = None
-        self.page = Page()
+        self.page = AnswerPage()
         console = Console(
             file=EmulatorFile(self.emulator, self._fail), force_terminal=True, width=40, height=10
         )

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli.output._base import Source
-from coreason_client.cli.output._plain import PlainOutput
+from coreason_client.cli.output._base import PlainOutput, Source
 from coreason_manifest.definitions.presentation import ProgressUpdate
 
 SOURCES = [Source(1, "A", "a.md"), Source(2, "B", "b.md")]

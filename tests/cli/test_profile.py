@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.cli.profiles._profile import Profile, ProfileError, is_name, parse_profile
+from coreason_client.cli.profiles import ProfileError, UserProfile, is_name, parse_profile
 from tests.each import each
 
 URL = {"url": "https://agent.example"}
@@ -11,7 +11,7 @@ URL = {"url": "https://agent.example"}
 def test_a_profile_has_the_values_of_its_table() -> None:
     table = {**URL, "api_key": "secret-key", "timeout": 5, "max_retries": 2}
     profile = parse_profile("prod", table)
-    assert profile == Profile(
+    assert profile == UserProfile(
         name="prod",
         url="https://agent.example",
         api_key="secret-key",

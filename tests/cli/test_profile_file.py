@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.cli.profiles._profile_file import load_profiles
+from coreason_client.cli.profiles import load_profiles
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Whether the first word after `coreason chat` is a profile."""
 
-from coreason_client.cli.profiles._choose import looks_like_name, split_profile
+from coreason_client.cli.profiles import looks_like_name, split_profile
 from tests.each import each
 
 NAMES = {"prod", "test"}

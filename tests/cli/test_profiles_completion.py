@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coreason_client.cli.profiles._completion import complete_profile
+from coreason_client.cli.profiles import complete_profile
 
 
 def test_profiles_are_completed_with_what_they_are_for(

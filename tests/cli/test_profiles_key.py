@@ -4,21 +4,20 @@ import sys
 
 import pytest
 
+from coreason_client.cli import profiles as _key
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.cli.profiles import _key
-from coreason_client.cli.profiles._key import profile_key
-from coreason_client.cli.profiles._profile import Profile
+from coreason_client.cli.profiles import UserProfile, profile_key
 
 
-def printing(program: str) -> Profile:
-    return Profile(name="prod", api_key_command=(sys.executable, "-c", program))
+def printing(program: str) -> UserProfile:
+    return UserProfile(name="prod", api_key_command=(sys.executable, "-c", program))
 
 
 def test_a_key_comes_from_one_of_three_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert profile_key(Profile(name="prod")) is None
-    assert profile_key(Profile(name="prod", api_key="k1")) == "k1"
+    assert profile_key(UserProfile(name="prod")) is None
+    assert profile_key(UserProfile(name="prod", api_key="k1")) == "k1"
     monkeypatch.setenv("MY_KEY", "k2")
-    assert profile_key(Profile(name="prod", api_key_env="MY_KEY")) == "k2"
+    assert profile_key(UserProfile(name="prod", api_key_env="MY_KEY")) == "k2"
     assert profile_key(printing("print(' k3 \\nlogin: ann')")) == "k3"
 
 
@@ -26,11 +25,14 @@ def test_a_key_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("MY_KEY", raising=False)
     name = sys.executable
     for profile, says in (
-        (Profile(name="prod", api_key_env="MY_KEY"), "the environment variable MY_KEY is not set"),
+        (
+            UserProfile(name="prod", api_key_env="MY_KEY"),
+            "the environment variable MY_KEY is not set",
+        ),
         (printing("exit(3)"), f"api_key_command: {name} ended with exit code 3"),
         (printing("print()"), f"api_key_command: {name} printed no key"),
         (
-            Profile(name="prod", api_key_command=("/no/such/command",)),
+            UserProfile(name="prod", api_key_command=("/no/such/command",)),
             "api_key_command: /no/such/command: no such file or directory",
         ),
     ):

@@ -3,8 +3,8 @@
 import pytest
 
 from coreason_client import MissingExtraError
-from coreason_client.cli import _required_extras
-from coreason_client.cli._required_extras import require_llm, require_server
+from coreason_client.cli import _load as _required_extras
+from coreason_client.cli._load import require_llm, require_server
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from coreason_client.cli._packets import PacketPresenter
+from coreason_client.cli.chat._packets import PacketPresenter
 from coreason_client.cli.exits import ExitCode, Failure
-from coreason_client.cli.output._json import JsonOutput
+from coreason_client.cli.output._base import JsonOutput, PlainOutput
 from coreason_client.cli.output._live import LiveOutput
-from coreason_client.cli.output._plain import PlainOutput
 from coreason_client.server import AgentApp, AgentStream, running
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import (
@@ -116,7 +115,7 @@ class Drawing:
 
 @pytest.fixture(autouse=True)
 def _frequent_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coreason_client.cli.output._painter._INTERVAL", 0.001)
+    monkeypatch.setattr("coreason_client.cli.output._live._INTERVAL", 0.001)
 
 
 def draw(

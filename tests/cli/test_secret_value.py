@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from coreason_client import ArgumentError
-from coreason_client.cli._secret_value import load_secret
 from coreason_client.cli.exits import Failure
+from coreason_client.cli.serve._secrets import load_secret
 from tests.each import each
 
 ENV = {"SECRET_KEY": "from-env"}

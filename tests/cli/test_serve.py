@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client.cli._app import app
-from coreason_client.cli.serve import _has_page
+from coreason_client.cli.serve._options import ServeOptions
 from coreason_client.server import create_ticket
 
 from .command import PATIENCE, Process, coreason_here, environment
@@ -132,7 +132,7 @@ def test_the_page_and_tickets_of_a_served_agent(tmp_path: Path) -> None:
 def test_a_page_is_served_on_loopback_unless_told_otherwise(
     chosen: bool | None, host: str, page: bool
 ) -> None:
-    assert _has_page(chosen, host) is page
+    assert ServeOptions(page=chosen, host=host).has_page is page
 
 
 def test_the_page_is_opened_and_may_cut(tmp_path: Path) -> None:

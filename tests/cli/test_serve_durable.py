@@ -1,20 +1,18 @@
 """`coreason serve --durable`: an answer goes on after its process was killed."""
 
 import inspect
-import json
 import re
 import signal
 import textwrap
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coreason_client import CAPClient
-from coreason_client.cli import _application
-from coreason_client.cli._application import ServeConfig, worker_app
-from coreason_client.cli._serve_options import DEFAULT_MAX_RESTARTS
+from coreason_client.cli.serve import _application
+from coreason_client.cli.serve._application import ServeConfig, worker_app
+from coreason_client.cli.serve._options import DEFAULT_MAX_RESTARTS, ServeOptions
 from coreason_client.server import AgentApp
 
 from .command import Process, coreason_here
@@ -54,17 +52,6 @@ AGENT = textwrap.dedent(
         yield "text"
     """
 )
-CONFIG: dict[str, Any] = {
-    "agent": None,
-    "llm": None,
-    "system": None,
-    "log": "sqlite:streams.db",
-    "api_keys": {},
-    "keys_source": "--api-key",
-    "metrics": False,
-    "max_requests_per_minute": None,
-    "verbose": 0,
-}
 
 
 @pytest.fixture
@@ -120,9 +107,10 @@ def test_the_options_reach_the_application_also_in_a_worker(
         create(self, agent, **options)
 
     monkeypatch.setattr(AgentApp, "__init__", record)
-    config = ServeConfig(**CONFIG, durable=True, max_restarts=7)
+    options = ServeOptions(store="sqlite:streams.db", durable=True, max_restarts=7)
+    config = ServeConfig(options)
     config.app()
-    monkeypatch.setenv(_application._CONFIG_VARIABLE, json.dumps(asdict(config)))
+    monkeypatch.setenv(_application._CONFIG_VARIABLE, config.to_json())
     worker_app()
     assert [(options["durable"], options["max_restarts"]) for options in made] == [(True, 7)] * 2
 

@@ -5,7 +5,7 @@ import typer
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
-from coreason_client.cli._serve_options import parse_mode
+from coreason_client.cli.serve._options import parse_mode
 from tests.each import each
 
 

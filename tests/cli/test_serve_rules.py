@@ -3,44 +3,35 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from coreason_client.cli._serve_rules import Rules, address_rules, process_rules, refuse, tls_rules
-from coreason_client.cli.exits import ExitCode, Failure
+from coreason_client.cli.serve import broken_rule
+from coreason_client.cli.serve._options import ServeOptions
 from tests.each import each
 
 SOCK, PEM = Path("a.sock"), Path("a.pem")
-ADDRESS: dict[str, Any] = {
-    "host_given": False,
-    "port_given": False,
-    "uds": None,
-    "uds_mode": None,
-    "grpc_port": None,
-    "open_page": False,
-}
-PROCESS: dict[str, Any] = {"workers": 1, "reload": False, "chaos": False, "grpc_port": None}
 
 
-def broken(rules: Rules) -> str | None:
-    return next((message for is_broken, message in rules if is_broken), None)
+def check(options: dict[str, Any], says: str | None, *given: str) -> None:
+    found = broken_rule(ServeOptions(**options), given)
+    assert found is None if says is None else str(found).startswith(says)
 
 
 @each(
-    ("options", "says"),
+    ("options", "given", "says"),
     [
-        ({}, None),
-        ({"host_given": True, "port_given": True, "open_page": True}, None),
-        ({"uds": SOCK, "uds_mode": 0o600}, None),
-        ({"uds": SOCK, "host_given": True, "grpc_port": 1}, None),
-        ({"uds": SOCK, "port_given": True}, "--uds and --port cannot be used together"),
-        ({"uds": SOCK, "host_given": True}, "--uds and --host cannot be used together"),
-        ({"uds": SOCK, "open_page": True}, "--open needs a port"),
-        ({"uds_mode": 0o600}, "--uds-mode needs --uds"),
+        ({}, [], None),
+        ({"open_page": True}, ["host", "port"], None),
+        ({"uds": SOCK, "uds_mode": 0o600}, [], None),
+        ({"uds": SOCK, "grpc_port": 1}, ["host"], None),
+        ({"uds": SOCK}, ["port"], "--uds and --port cannot be used together"),
+        ({"uds": SOCK}, ["host"], "--uds and --host cannot be used together"),
+        ({"uds": SOCK, "open_page": True}, [], "--open needs a port"),
+        ({"uds_mode": 0o600}, [], "--uds-mode needs --uds"),
     ],
 )
-def test_where_the_server_listens(options: dict[str, Any], says: str | None) -> None:
-    found = broken(address_rules(**ADDRESS | options))
-    assert found is None if says is None else str(found).startswith(says)
+def test_where_the_server_listens(
+    options: dict[str, Any], given: list[str], says: str | None
+) -> None:
+    check(options, says, *given)
 
 
 @each(
@@ -57,27 +48,56 @@ def test_where_the_server_listens(options: dict[str, Any], says: str | None) -> 
     ],
 )
 def test_the_processes(agent: str | None, options: dict[str, Any], says: str | None) -> None:
-    found = broken(process_rules(agent, **PROCESS | options))
-    assert found is None if says is None else str(found).startswith(says)
+    check({"agent": agent, **options}, says)
 
 
 @each(
-    ("arguments", "says"),
+    ("certfile", "keyfile", "password", "grpc_port", "says"),
     [
-        ((None, None, None, 1), None),
-        ((PEM, None, None, None), None),
-        ((PEM, PEM, PEM, None), None),
-        ((None, PEM, None, None), "--ssl-keyfile needs --ssl-certfile"),
-        ((None, None, PEM, None), "--ssl-keyfile-password-file needs --ssl-certfile"),
-        ((PEM, None, None, 1), "--ssl-certfile does not apply to --grpc-port"),
+        (None, None, None, 1, None),
+        (PEM, None, None, None, None),
+        (PEM, PEM, PEM, None, None),
+        (None, PEM, None, None, "--ssl-keyfile needs --ssl-certfile"),
+        (None, None, PEM, None, "--ssl-keyfile-password-file needs --ssl-certfile"),
+        (PEM, None, None, 1, "--ssl-certfile does not apply to --grpc-port"),
     ],
 )
-def test_tls(arguments: tuple[Any, Any, Any, Any], says: str | None) -> None:
-    found = broken(tls_rules(*arguments))
-    assert found is None if says is None else str(found).startswith(says)
+def test_tls(
+    certfile: Path | None,
+    keyfile: Path | None,
+    password: Path | None,
+    grpc_port: int | None,
+    says: str | None,
+) -> None:
+    options = {
+        "ssl_certfile": certfile,
+        "ssl_keyfile": keyfile,
+        "ssl_keyfile_password_file": password,
+        "grpc_port": grpc_port,
+    }
+    check(options, says)
+
+
+@each(
+    ("options", "says"),
+    [
+        ({"max_restarts": 1, "durable": True}, None),
+        ({"max_restarts": 1}, "--max-restarts needs --durable"),
+        ({"grpc_url": "a.example", "grpc_port": 1}, None),
+        ({"grpc_url": "a.example"}, "--grpc-url needs --grpc-port"),
+        ({"open_page": True, "host": "0.0.0.0", "page": True}, None),
+        ({"open_page": True, "host": "0.0.0.0"}, "--open needs --page"),
+        ({"chaos": True, "page": False}, "--chaos needs --page"),
+    ],
+)
+def test_options_that_need_another(options: dict[str, Any], says: str | None) -> None:
+    check(options, says)
+
+
+def test_the_store_has_one_name() -> None:
+    check({"store": "memory", "log": "memory"}, "--log is the earlier name", "store", "log")
+    check({"store": "memory", "log": "memory"}, None, "log")  # the other is from the environment
 
 
 def test_the_first_broken_rule_is_named() -> None:
-    with pytest.raises(Failure, match="second") as caught:
-        refuse((False, "first"), (True, "second"), (True, "third"))
-    assert caught.value.code is ExitCode.USAGE
+    check({"uds_mode": 0o600, "workers": 2, "chaos": True}, "--uds-mode needs --uds")

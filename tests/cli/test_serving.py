@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from coreason_client import CAPClient, CAPRuntimeError
-from coreason_client.cli._serving import reload_folders
+from coreason_client.cli.serve._serving import reload_folders
 
 from .command import PATIENCE, Process, coreason_here
 from .conftest import AGENT

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cli.prompt._slash import (
+from coreason_client.cli.prompt._line_rules import (
     Command,
     Mistake,
     command_help,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from coreason_client import ArgumentError
-from coreason_client.cli._ticket_secrets import load_ticket_secrets
 from coreason_client.cli.exits import ExitCode, Failure, exit_code_of
+from coreason_client.cli.serve._secrets import load_ticket_secrets
 
 ONE, TWO = "1" * 32, "2" * 32
 

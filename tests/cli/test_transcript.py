@@ -2,7 +2,8 @@
 
 import json
 
-from coreason_client.cli._transcript import Transcript, Turn
+from coreason_client.cli._conversation import Transcript
+from coreason_client.cli._conversation import TranscriptTurn as Turn
 
 TURNS = [
     Turn("2026-01-01T00:00:00+00:00", "What is this?", ["a.png", "https://x.example"], "A cat.\n"),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli._usage import usage_event_line, usage_line
+from coreason_client.cli._text import usage_event_line, usage_line
 
 COUNTS = {"prompt_tokens": 1, "completion_tokens": 2}
 

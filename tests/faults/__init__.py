@@ -3,10 +3,9 @@
 from coreason_client.testing.faults import FAULTS, Fault, FaultServer, File, RecordedRequest
 from coreason_client.testing.faults import FaultRun as Run
 from coreason_client.testing.faults import _wire as wire
-from coreason_client.testing.faults._contents import GARBAGE
-from coreason_client.testing.faults._exchange import Exchange
+from coreason_client.testing.faults._content_faults import GARBAGE
+from coreason_client.testing.faults._exchange import MIB, PIECE, FaultExchange
 from coreason_client.testing.faults._logs import plain_log, stream_error
-from coreason_client.testing.faults._parts import MIB, PIECE
 from coreason_client.testing.faults._table import FOREVER, describe
 from coreason_client.testing.faults._wire import (
     BOM,
@@ -24,8 +23,8 @@ __all__ = [
     "GARBAGE",
     "MIB",
     "PIECE",
-    "Exchange",
     "Fault",
+    "FaultExchange",
     "FaultServer",
     "File",
     "Packet",

@@ -11,8 +11,8 @@ import pytest
 
 from coreason_client.a2a import A2AClient, TaskState
 from coreason_client.inspector import A2ATarget, Inspector
-from coreason_client.inspector._a2a_agent import A2ABridge
-from coreason_client.inspector._a2a_packets import Conversation
+from coreason_client.inspector._a2a_backend import A2ABridge
+from coreason_client.inspector._a2a_packets import A2AConversation
 from coreason_client.server import running
 from tests.a2a.loopback import Answer as Response
 from tests.a2a.loopback import Seen, as_json, serve
@@ -212,7 +212,7 @@ def test_a_follow_up_after_a_lost_answer_still_belongs_to_the_task() -> None:
 def test_only_the_last_conversations_are_kept() -> None:
     bridge = A2ABridge(object(), str)  # type: ignore[arg-type]
     for number in range(1500):
-        bridge._remember(str(number), Conversation(str(number)))
+        bridge._remember(str(number), A2AConversation(str(number)))
     assert len(bridge._conversations) == 1000
     assert "1499" in bridge._conversations
 

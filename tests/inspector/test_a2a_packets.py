@@ -19,7 +19,7 @@ from coreason_client.a2a._assemble import Assembly
 from coreason_client.a2a._dialects import V03, V10
 from coreason_client.a2a._v03._shapes import event_from_v03
 from coreason_client.a2a._wire import FROM_PYTHON, event_of
-from coreason_client.inspector._a2a_packets import A2APackets, Conversation, error_of
+from coreason_client.inspector._a2a_packets import A2AConversation, A2APackets, error_of
 from coreason_client.server.a2a._v03._conversions import event_to_v03
 from coreason_manifest.definitions.presentation import StreamPacket
 
@@ -174,7 +174,7 @@ def events_of(wire: list[dict[str, Any]], dialect: str) -> list[Event]:
     return found
 
 
-def packets_of(events: list[Event], before: Conversation | None = None) -> list[list[Any]]:
+def packets_of(events: list[Event], before: A2AConversation | None = None) -> list[list[Any]]:
     """Return the packets as they are on the wire, and check that each is valid."""
     maker, found = A2APackets(before), list[list[Any]]()
     for payloads in (*map(maker.of, events), maker.end()):
@@ -262,11 +262,11 @@ def test_a_task_that_is_over_is_not_continued_but_its_conversation_is() -> None:
     for event in events_of([{"task": SUBMITTED}, artifact("1"), status("COMPLETED")], "1.0"):
         packets.of(event)
     assert packets.task_id == "t"
-    assert packets.conversation == Conversation("c")
+    assert packets.conversation == A2AConversation("c")
 
 
 def test_an_answer_that_never_began_changes_nothing() -> None:
-    before = Conversation("c", "t", frozenset({"a"}))
+    before = A2AConversation("c", "t", frozenset({"a"}))
     assert A2APackets(before).conversation is before
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.inspector._access import Access
+from coreason_client.inspector.app import Access
 
 from .inspecting import TOKEN
 

@@ -1,6 +1,6 @@
 """Which headers pass the proxy."""
 
-from coreason_client.inspector._cap_headers import request_headers, response_headers
+from coreason_client.inspector._cap_proxy import request_headers, response_headers
 
 
 def test_only_headers_of_the_protocol_reach_the_agent() -> None:

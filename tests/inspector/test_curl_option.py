@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coreason_client.a2a import AgentCard
-from coreason_client.inspector._curl_option import curl_option
+from coreason_client.inspector._a2a_backend import curl_option
 
 BEARER = ("-H", "Authorization: Bearer {key}")
 

@@ -7,7 +7,7 @@ from struct import pack
 from typing import Any
 from uuid import UUID
 
-from coreason_client.testing._models._event_stream import frame
+from coreason_client.testing._models._bedrock_wire import frame
 
 __all__ = ["encode", "event", "exception", "frame"]
 

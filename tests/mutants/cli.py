@@ -9,51 +9,51 @@ _EVENTS = f"{_CLI}/a2a/_events.py"
 _EVENT_TESTS = ("tests/cli/test_a2a_events.py",)
 _IDS = f"{_CLI}/a2a/_ids.py"
 _IDS_TESTS = ("tests/cli/test_a2a_ids.py",)
-_SAVED = f"{_CLI}/a2a/_saved_files.py"
+_SAVED = f"{_CLI}/a2a/_files.py"
 _SAVED_TESTS = ("tests/cli/test_a2a_saved_files.py",)
-_WEBHOOKS = f"{_CLI}/a2a/_webhooks.py"
+_WEBHOOKS = f"{_CLI}/a2a/_push.py"
 _WEBHOOK_TESTS = ("tests/cli/test_a2a_webhooks.py",)
-_KEYS = f"{_CLI}/_keys.py"
+_KEYS = f"{_CLI}/serve/_secrets.py"
 _KEY_TESTS = ("tests/cli/test_keys.py",)
 _LOAD = f"{_CLI}/_load.py"
 _LOAD_TESTS = ("tests/cli/test_load.py",)
 _LOGS = f"{_CLI}/_logs.py"
 _LOG_TESTS = ("tests/cli/test_logs.py",)
-_PACKETS = f"{_CLI}/_packets.py"
+_PACKETS = f"{_CLI}/chat/_packets.py"
 _PACKET_TESTS = ("tests/cli/test_packets.py",)
 _EXITS = f"{_CLI}/exits.py"
 _EXIT_TESTS = ("tests/cli/test_exits.py",)
 _OUTPUT = f"{_CLI}/output"
 _PAGE = f"{_OUTPUT}/_page.py"
 _PAGE_TESTS = ("tests/cli/test_page.py",)
-_PAINTER = f"{_OUTPUT}/_painter.py"
+_PAINTER = f"{_OUTPUT}/_live.py"
 _PAINTER_TESTS = ("tests/cli/test_painter.py",)
-_PLAIN = f"{_OUTPUT}/_plain.py"
+_PLAIN = f"{_OUTPUT}/_base.py"
 _PLAIN_TESTS = ("tests/cli/test_plain.py",)
 _SCREEN = f"{_OUTPUT}/_screen.py"
 _SCREEN_TESTS = ("tests/cli/test_screen.py",)
-_DRAWN_ROWS = f"{_OUTPUT}/_drawn_rows.py"
+_DRAWN_ROWS = f"{_OUTPUT}/_screen.py"
 _DRAWN_ROWS_TESTS = ("tests/cli/test_drawn_rows.py",)
-_HISTORY = f"{_OUTPUT}/_page_history.py"
+_HISTORY = f"{_OUTPUT}/_page.py"
 _HISTORY_TESTS = ("tests/cli/test_page_history.py",)
-_KILLS = f"{_CLI}/_kills.py"
+_KILLS = f"{_CLI}/chat/_agent_process.py"
 _KILL_TESTS = ("tests/cli/test_kills.py",)
 _MARKDOWN = f"{_OUTPUT}/_markdown.py"
 _MARKDOWN_TESTS = ("tests/cli/test_markdown.py",)
-_TABLE = f"{_OUTPUT}/_table.py"
+_TABLE = f"{_OUTPUT}/_lines.py"
 _TABLE_TESTS = ("tests/cli/test_table.py",)
 
 MUTANTS = (
     Mutant(
         "the URL of the example is not quoted",
-        f"{_CLI}/_curl.py",
+        f"{_CLI}/serve/_serving.py",
         'shlex.quote(f"{url}/assist")',
         'f"{url}/assist"',
         ("tests/cli/test_curl.py",),
     ),
     Mutant(
         "the example has no key",
-        f"{_CLI}/_curl.py",
+        f"{_CLI}/serve/_serving.py",
         "    if authorization is not None:\n",
         "    if False:\n",
         ("tests/cli/test_curl.py",),
@@ -207,28 +207,28 @@ MUTANTS = (
     ),
     Mutant(
         "one library of the server is enough",
-        f"{_CLI}/_required_extras.py",
+        f"{_CLI}/_load.py",
         'find_spec("starlette") is None or find_spec("uvicorn") is None',
         'find_spec("starlette") is None and find_spec("uvicorn") is None',
         ("tests/cli/test_required_extras.py",),
     ),
     Mutant(
         "one library of the AI client is enough",
-        f"{_CLI}/_required_extras.py",
+        f"{_CLI}/_load.py",
         "if any(find_spec(name) is None for name in _LLM_MODULES):",
         "if all(find_spec(name) is None for name in _LLM_MODULES):",
         ("tests/cli/test_required_extras.py",),
     ),
     Mutant(
         "a cost of 0 is not shown",
-        f"{_CLI}/_usage.py",
+        f"{_CLI}/_text.py",
         "if isinstance(dollars, int | float) else line",
         "if dollars else line",
         ("tests/cli/test_usage.py",),
     ),
     Mutant(
         "an estimate looks exact",
-        f"{_CLI}/_usage.py",
+        f"{_CLI}/_text.py",
         'about = "about " if usage.get("estimated") else ""',
         'about = ""',
         ("tests/cli/test_usage.py",),

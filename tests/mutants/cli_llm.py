@@ -7,7 +7,7 @@ __all__ = ["MUTANTS"]
 _LLM = "coreason_client/cli/llm"
 _STORE = f"{_LLM}/_store.py"
 _STORE_TESTS = ("tests/cli/test_llm_store.py",)
-_CHOOSE = f"{_LLM}/_choose.py"
+_CHOOSE = f"{_LLM}/_history.py"
 _CHOOSE_TESTS = ("tests/cli/test_llm_choose.py",)
 _HISTORY_TESTS = ("tests/cli/test_llm_history.py",)
 
@@ -70,14 +70,14 @@ MUTANTS = (
     ),
     Mutant(
         "an object of the user is taken for a reference",
-        f"{_LLM}/_blobs.py",
+        f"{_LLM}/_turns.py",
         "return {_OBJECT: packed} if _REFERENCE in packed or _OBJECT in packed else packed",
         "return packed",
         ("tests/cli/test_llm_blobs.py",),
     ),
     Mutant(
         "text that only looks like base64 is changed",
-        f"{_LLM}/_blobs.py",
+        f"{_LLM}/_turns.py",
         "return content if b64encode(content).decode() == text else None",
         "return content",
         ("tests/cli/test_llm_blobs.py",),
@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "the name of a file counts more than its content",
-        "coreason_client/cli/_attached_content.py",
+        "coreason_client/cli/_attached.py",
         "media_type = type_of_content(content)",
         "media_type = type_of_name(filename) or type_of_content(content)",
         ("tests/cli/test_llm_parts.py",),
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "every second word after llm can be a command",
-        "coreason_client/cli/_group.py",
+        "coreason_client/cli/_app.py",
         'name = " ".join(args[:2])',
         'name = " ".join([args[0], args[-1]])',
         ("tests/cli/test_group.py",),

@@ -19,21 +19,21 @@ def _mutant(file: str, name: str, old: str, new: str, *tests: str) -> Mutant:
 
 MUTANTS = (
     _mutant(
-        "_access.py",
+        "app.py",
         "the inspector answers other hosts and origins",
         "        if foreign is not None:\n",
         "        if False:\n",
         _ACCESS,
     ),
     _mutant(
-        "_access.py",
+        "app.py",
         "the configuration of the page needs no token",
         " and path != CONFIG_PATH)",
         ")",
         _ACCESS,
     ),
     _mutant(
-        "_access.py",
+        "app.py",
         "a request with any method may read files",
         '    if method not in ("GET", "HEAD"):\n        return False\n',
         "",
@@ -47,14 +47,14 @@ MUTANTS = (
         _PROXY,
     ),
     _mutant(
-        "_cap_headers.py",
+        "_cap_proxy.py",
         "all headers of the browser reach the agent",
         "for name, value in given if name.lower() in _REQUEST}",
         "for name, value in given}",
         _HEADERS,
     ),
     _mutant(
-        "_cap_headers.py",
+        "_cap_proxy.py",
         "the agent can set any header",
         "if name.lower() in _RESPONSE and value.isascii()",
         "if value.isascii()",
@@ -96,7 +96,7 @@ MUTANTS = (
         _CUTTABLE,
     ),
     _mutant(
-        "_event_count.py",
+        "_cuttable.py",
         "comments count as packets",
         "            elif self._has_data:\n",
         "            else:\n",
@@ -124,21 +124,21 @@ MUTANTS = (
         _PACKETS,
     ),
     _mutant(
-        "_a2a_agent.py",
+        "_a2a_backend.py",
         "a cancelled stream leaves the task running",
         "            await self._cancel(packets.task_id)\n            raise\n",
         "            raise\n",
         _A2A,
     ),
     _mutant(
-        "_a2a_agent.py",
+        "_a2a_backend.py",
         "a server that stops cancels the tasks",
         "        if task_id is None or self.stopping:\n",
         "        if task_id is None:\n",
         _A2A,
     ),
     _mutant(
-        "_a2a_agent.py",
+        "_a2a_backend.py",
         "an error of the agent may contain its credential",
         "            message = self._redact(found.message)\n",
         "            message = found.message\n",

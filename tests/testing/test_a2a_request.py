@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from coreason_client.testing._a2a_request import request_of
+from coreason_client.testing._fake_a2a import request_of
 from coreason_client.testing._loopback import HTTPRequest
 from tests.each import each
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.testing._recording._boundaries import merged_spans, replace_spans, spans_of
+from coreason_client.testing._recording._secrets import merged_spans, replace_spans, spans_of
 from tests.each import each
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.testing._recording._bytes_text import bytes_of, fields_of
+from coreason_client.testing._recording._file import bytes_of, fields_of
 from tests.each import each
 
 TABLE: list[tuple[bytes, dict[str, str]]] = [

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from coreason_client.errors import ArgumentError
 from coreason_client.testing import ConnectionPlan
-from coreason_client.testing._chaos_plan import ALL_FAULTS, ChaosPlan, FixedPlan
+from coreason_client.testing._chaos import ALL_FAULTS, ChaosPlan, FixedPlan
 
 
 @given(st.integers(), st.sets(st.sampled_from(ALL_FAULTS)), st.integers(1, 300))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.testing._recording._chunk_lines import chunk_fields, chunk_of
+from coreason_client.testing._recording._file import chunk_fields, chunk_of
 from tests.each import each
 
 TABLE: list[tuple[bytes, dict[str, Any]]] = [

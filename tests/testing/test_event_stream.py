@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm._eventstream import EventStreamDecoder
-from coreason_client.testing._models._event_stream import encode
+from coreason_client.testing._models._bedrock_wire import encode
 
 NAMES = st.text("abc:-", min_size=1, max_size=9)
 

@@ -1,4 +1,4 @@
-from coreason_client.testing._hidden import HiddenHeaders
+from coreason_client.testing._secret_names import HiddenHeaders
 
 
 def test_the_values_can_be_read_and_are_not_shown() -> None:

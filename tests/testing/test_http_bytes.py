@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.testing._http_bytes import HTTPHead, MalformedHTTP, read_body, read_head
+from coreason_client.testing._loopback import HTTPHead, MalformedHTTP, read_body, read_head
 from tests.each import each
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from coreason_client import AsyncCAPClient
 from coreason_client.testing import VirtualClock, delay, disconnect, fake_agent
-from coreason_client.testing._in_process import InProcessTransport
+from coreason_client.testing._fake_agent import InProcessTransport
 
 
 @pytest.mark.proves("KIT-in-process")

@@ -85,7 +85,7 @@ def test_stop_ends_requests_that_wait() -> None:
 
     async def stalls(request: HTTPRequest, response: ResponseWriter) -> None:
         waits.set()
-        await response.until_left()
+        await response.until_disconnected()
 
     with serving(stalls) as server:
         host, port = server.url.removeprefix("http://").split(":")

@@ -1,20 +1,22 @@
 import json
 from typing import Any
 
-from coreason_client.testing._recording._exchange import Exchange
-from coreason_client.testing._recording._matching import Match, differences, find, same_id
+from coreason_client.testing._recording._file import RecordedExchange
+from coreason_client.testing._replay import RecordedMatch, differences, find, same_id
 from tests.each import each
 
 ID = "3f9fd00b-31f9-471f-8ec8-89868f0327a9"
 OTHER_ID = "bf59daff-061c-4428-b831-38b134a6df31"
 
 
-def asked(body: Any = None, target: str = "/", method: str = "POST", **headers: str) -> Exchange:
+def asked(
+    body: Any = None, target: str = "/", method: str = "POST", **headers: str
+) -> RecordedExchange:
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    return Exchange(method, target, named, json.dumps(body).encode() if body else b"")
+    return RecordedExchange(method, target, named, json.dumps(body).encode() if body else b"")
 
 
-SAME: list[tuple[Exchange, Exchange]] = [
+SAME: list[tuple[RecordedExchange, RecordedExchange]] = [
     (asked({"a": [1, {"b": "c"}]}), asked({"a": [1, {"b": "c"}]})),
     (asked({"request_id": "1", "a": 1}), asked({"request_id": "2", "a": 1})),
     (asked({"m": {"messageId": "1"}}), asked({"m": {"messageId": "2"}})),
@@ -29,7 +31,7 @@ SAME: list[tuple[Exchange, Exchange]] = [
     (asked(None, "/m%3A1"), asked(None, "/m:1")),
     (asked({"a": 1}, user_agent="x"), asked({"a": 1}, user_agent="y")),
 ]
-DIFFERENT: list[tuple[Exchange, Exchange, str]] = [
+DIFFERENT: list[tuple[RecordedExchange, RecordedExchange, str]] = [
     (asked(), asked(method="GET"), 'method is "POST" in the recording, got "GET"'),
     (asked(), asked(target="/x"), 'path is "/" in the recording, got "/x"'),
     (asked(target="/?a=1"), asked(), 'query.a is "1" in the recording, got missing'),
@@ -54,20 +56,24 @@ DIFFERENT: list[tuple[Exchange, Exchange, str]] = [
 
 
 @each(("recorded", "got"), SAME)
-def test_what_differs_in_every_run_is_the_same(recorded: Exchange, got: Exchange) -> None:
+def test_what_differs_in_every_run_is_the_same(
+    recorded: RecordedExchange, got: RecordedExchange
+) -> None:
     assert [*differences(recorded, got)] == []
-    assert find(got, [recorded], [0], ()) == Match(0)
+    assert find(got, [recorded], [0], ()) == RecordedMatch(0)
 
 
 @each(("recorded", "got", "message"), DIFFERENT)
-def test_a_difference_is_shown(recorded: Exchange, got: Exchange, message: str) -> None:
+def test_a_difference_is_shown(
+    recorded: RecordedExchange, got: RecordedExchange, message: str
+) -> None:
     [line] = differences(recorded, got)
     assert line.startswith(message)
 
 
 def test_fields_can_be_ignored() -> None:
     recorded, got = asked({"a": {"seed": 1}}), asked({"a": {"seed": 2}})
-    assert find(got, [recorded], [0], ["seed"]) == Match(0)
+    assert find(got, [recorded], [0], ["seed"]) == RecordedMatch(0)
     match = find(got, [recorded], [0], [])
     assert match is not None
     assert match.differences
@@ -75,9 +81,9 @@ def test_fields_can_be_ignored() -> None:
 
 def test_an_equal_request_comes_before_one_that_fits() -> None:
     recording = [asked({"task": ID}), asked({"task": OTHER_ID}), asked({"task": OTHER_ID})]
-    assert find(asked({"task": OTHER_ID}), recording, [0, 1, 2], ()) == Match(1)
-    assert find(asked({"task": OTHER_ID}), recording, [0, 2], ()) == Match(2)
-    assert find(asked({"task": OTHER_ID}), recording, [0], ()) == Match(0)
+    assert find(asked({"task": OTHER_ID}), recording, [0, 1, 2], ()) == RecordedMatch(1)
+    assert find(asked({"task": OTHER_ID}), recording, [0, 2], ()) == RecordedMatch(2)
+    assert find(asked({"task": OTHER_ID}), recording, [0], ()) == RecordedMatch(0)
 
 
 def test_the_nearest_has_the_same_path() -> None:

@@ -1,7 +1,7 @@
 from typing import Any
 
 from coreason_client.testing import ModelRequest
-from coreason_client.testing._hidden import HiddenHeaders
+from coreason_client.testing._secret_names import HiddenHeaders
 from tests.each import each
 
 

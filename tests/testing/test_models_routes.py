@@ -1,8 +1,8 @@
 import pytest
 
 from coreason_client.llm.providers import ADAPTERS
-from coreason_client.testing._models import _routes
-from coreason_client.testing._models._routes import (
+from coreason_client.testing import _fake_model as _routes
+from coreason_client.testing._fake_model import (
     background_at,
     embeddings_at,
     model_list_at,

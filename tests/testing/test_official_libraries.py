@@ -14,8 +14,8 @@ import pytest
 
 from coreason_client import LLMClient
 from coreason_client.testing import ModelToolCall, ModelTurn
+from coreason_client.testing._fake_model import wire_at
 from coreason_client.testing._loopback import HTTPRequest, LoopbackServer, ResponseWriter
-from coreason_client.testing._models._routes import wire_at
 from coreason_client.testing._models._wire import dumped, script_of
 
 QUESTION = "How is the weather?"

@@ -71,7 +71,7 @@ def test_the_ends_of_responses_are_recorded(tmp_path: Path) -> None:
         elif request.path == "/stall":
             await response.start(200, [])
             await response.send(b"one")
-            await response.until_left()
+            await response.until_disconnected()
         else:
             await response.whole(204 if request.path == "/none" else 200, [], b"")
 

@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.testing._recording._exchange import Exchange, RecordedChunk, Recording
-from coreason_client.testing._recording._file import RecordingError, dump, load
+from coreason_client.testing._recording._file import (
+    RecordedChunk,
+    RecordedExchange,
+    Recording,
+    RecordingError,
+    dump,
+    load,
+)
 from tests.each import each
 
 HEAD = '{"format": "coreason-recording", "version": 1, "base": ""}\n'
@@ -18,7 +24,7 @@ HEADERS = st.dictionaries(NAMES, st.text(max_size=5)).map(lambda found: tuple(fo
 TIMES = st.none() | st.integers(0, 10**6).map(lambda number: number / 1000)
 CHUNKS = st.lists(st.builds(RecordedChunk, st.binary(), TIMES), max_size=5).map(tuple)
 EXCHANGES = st.builds(
-    Exchange,
+    RecordedExchange,
     method=st.sampled_from(["GET", "POST"]),
     target=st.text(),
     headers=HEADERS,
@@ -40,7 +46,7 @@ def same_body(body: bytes) -> Any:
 
 
 @given(st.lists(EXCHANGES, max_size=3))
-def test_any_chunks_survive_the_file(exchanges: list[Exchange]) -> None:
+def test_any_chunks_survive_the_file(exchanges: list[RecordedExchange]) -> None:
     recording = Recording(tuple(exchanges), "/v1")
     text = dump(recording)
     again = load(text)
@@ -55,12 +61,12 @@ def test_any_chunks_survive_the_file(exchanges: list[Exchange]) -> None:
 
 
 def test_a_connection_that_was_closed_without_an_answer() -> None:
-    recording = Recording((Exchange("GET", "/", (), b"", end="disconnect"),))
+    recording = Recording((RecordedExchange("GET", "/", (), b"", end="disconnect"),))
     assert load(dump(recording)) == recording
 
 
 def test_a_file_is_readable() -> None:
-    exchange = Exchange(
+    exchange = RecordedExchange(
         "POST",
         "/v1/chat?a=b",
         (("x", "y"),),

@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.testing._recording._exchange import Exchange, RecordedChunk, Recording
-from coreason_client.testing._recording._file import dump, load
-from coreason_client.testing._recording._secret_names import MASK
+from coreason_client.testing._recording._file import (
+    RecordedChunk,
+    RecordedExchange,
+    Recording,
+    dump,
+    load,
+)
 from coreason_client.testing._recording._secrets import environment_secrets, without_secrets
+from coreason_client.testing._secret_names import MASK
 from tests.each import each
 
 KEY = "sEcReT/k+e=y-17"
@@ -26,10 +31,10 @@ def exchange(
     body: Any = None,
     answer: bytes | list[bytes] = b"",
     answer_headers: dict[str, str] | None = None,
-) -> Exchange:
+) -> RecordedExchange:
     data = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
     chunks = [answer] if isinstance(answer, bytes) else answer
-    return Exchange(
+    return RecordedExchange(
         "POST",
         target,
         tuple((headers or {}).items()),
@@ -45,7 +50,7 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 # What must not be in the file, and an exchange that contains it.
-TABLE: list[tuple[str, Exchange]] = [
+TABLE: list[tuple[str, RecordedExchange]] = [
     (KEY, exchange(bearer(KEY))),
     (KEY, exchange({"proxy-authorization": f"Basic {b64encode(f'me:{KEY}'.encode()).decode()}"})),
     (KEY, exchange({"x-api-key": KEY})),
@@ -116,7 +121,7 @@ TABLE: list[tuple[str, Exchange]] = [
 
 @pytest.mark.proves("KIT-record-secrets")
 @each(("secret", "found"), TABLE, lambda case: case[1])
-def test_no_secret_is_in_the_file(secret: str, found: Exchange) -> None:
+def test_no_secret_is_in_the_file(secret: str, found: RecordedExchange) -> None:
     recording = without_secrets(Recording((found,)))
     text = dump(recording)
     written = b"".join(chunk.data for chunk in load(text).exchanges[0].chunks).decode(
@@ -160,7 +165,7 @@ def test_named_values_and_those_of_the_environment_are_removed() -> None:
     assert '"text": "*** *** *** /home/me"' in text
 
 
-ORDINARY: list[Exchange] = [
+ORDINARY: list[RecordedExchange] = [
     exchange({"content-type": "application/json", "a2a-version": "1.0"}, "/assist?page=2&limit=5"),
     exchange(body={"model": "gpt-4o", "max_tokens": 5, "messages": [{"content": "The key is C."}]}),
     exchange(answer=b'data: {"choices":[{"delta":{"content":"token"}}]}\n\n'),
@@ -174,7 +179,7 @@ ORDINARY: list[Exchange] = [
 
 
 @each("found", ORDINARY)
-def test_ordinary_text_stays(found: Exchange) -> None:
+def test_ordinary_text_stays(found: RecordedExchange) -> None:
     cleaned = without_secrets(Recording((found,))).exchanges[0]
     assert MASK not in dump(Recording((cleaned,)))
     assert cleaned.chunks == found.chunks

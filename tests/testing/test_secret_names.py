@@ -1,5 +1,5 @@
 from coreason_client._secret import Secret
-from coreason_client.testing._recording._secret_names import is_secret_header, is_secret_name
+from coreason_client.testing._secret_names import is_secret_header, is_secret_name
 from tests.each import each
 
 

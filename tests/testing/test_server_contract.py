@@ -14,8 +14,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coreason_client.server import AgentApp, AgentStream, running
 from coreason_client.testing.contracts import server_contract
-from coreason_client.testing.contracts._cap_peer import CAPPeer
-from coreason_client.testing.contracts.server_contract import ServerContract, ServerUnderTest
+from coreason_client.testing.contracts.server_contract import (
+    CAPPeer,
+    ServerContract,
+    ServerUnderTest,
+)
 from coreason_manifest.definitions.service import ServiceRequest
 
 KEYS = ("key-1", "key-2")

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from coreason_client.testing._sse_events import last_packet, packet_of, split_events
+from coreason_client.testing._received import last_packet, packet_of, split_events
 
 ID = str(UUID(int=7)).encode()
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client.testing._terminal import is_terminal
+from coreason_client.testing._exactly_once import is_terminal
 from coreason_manifest.definitions.presentation import StreamPacket
 
 

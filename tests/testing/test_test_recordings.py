@@ -6,7 +6,7 @@ import pytest
 
 from coreason_client import LLMClient
 from coreason_client.testing import Recorder, Replay, fake_model
-from coreason_client.testing._test_recordings import recordings_of_test
+from coreason_client.testing._replay import recordings_of_test
 
 
 def ask(url: str) -> str | None:

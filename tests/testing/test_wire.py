@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.testing import ModelToolCall, ModelTurn
-from coreason_client.testing._models import _routes
+from coreason_client.testing import _fake_model as _routes
 from coreason_client.testing._models._wire import Chunk, before_break, script_of
 from tests.each import each
 

@@ -1,13 +1,13 @@
 """The Typer application with all commands."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from coreason_client import __version__
 
-from ._group import CommandGroup
 from .a2a import app as a2a
 from .backup import app as store
 from .chat import EPILOG as CHAT_EPILOG
@@ -21,9 +21,21 @@ from .llm import LOGS_EPILOG, MODELS_EPILOG, llm, logs, models
 from .output import print_stdout
 from .profiles import PROFILES_EPILOG, profiles
 from .serve import EPILOG as SERVE_EPILOG
-from .serve import serve
+from .serve import ServeCommand, serve
 
-__all__ = ["app"]
+__all__ = ["CommandGroup", "app"]
+
+
+class CommandGroup(TyperGroup):
+    """Finds `llm logs` beside `llm`, which takes any other words as a question."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the rest of the arguments."""
+        name = " ".join(args[:2])
+        if len(args) > 1 and (command := self.get_command(ctx, name)) is not None:
+            return name, command, args[2:]
+        return super().resolve_command(ctx, args)
+
 
 _EPILOG = f"""\
 \b
@@ -73,7 +85,7 @@ app.command(epilog=CHAT_EPILOG)(chat)
 # Summaries that fit beside the names.
 _SERVE = "Serve an agent over HTTP: your own, a model or the guide."
 _INSPECT = "Show an agent in the browser, with every packet."
-app.command(epilog=SERVE_EPILOG, short_help=_SERVE)(serve)
+app.command(epilog=SERVE_EPILOG, short_help=_SERVE, cls=ServeCommand)(serve)
 app.command(epilog=INSPECT_EPILOG, short_help=_INSPECT)(inspect)
 app.command(epilog=LLM_EPILOG)(llm)
 app.command("llm models", epilog=MODELS_EPILOG, hidden=True)(models)

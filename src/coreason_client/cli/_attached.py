@@ -1,4 +1,8 @@
-"""Reads the files and URLs that `--attach` adds to a message."""
+"""Files and URLs that are attached to a message: reading them, and the type of their content.
+
+The type of a file follows from its first bytes, otherwise from its name. A file that is UTF-8 text
+is sent as text, with its name above it.
+"""
 
 import mimetypes
 import sys
@@ -16,9 +20,50 @@ __all__ = [
     "MAX_ATTACHED_BYTES",
     "AttachFailure",
     "Attached",
+    "FileBytes",
+    "FileText",
+    "file_content",
     "read_attached",
+    "text_in",
+    "type_of_content",
     "type_of_name",
 ]
+
+
+# The first bytes of a file, the offset of further bytes, and these bytes.
+_MAGIC: tuple[tuple[bytes, int, bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", 0, b"", "image/png"),
+    (b"\xff\xd8\xff", 0, b"", "image/jpeg"),
+    (b"GIF87a", 0, b"", "image/gif"),
+    (b"GIF89a", 0, b"", "image/gif"),
+    (b"RIFF", 8, b"WEBP", "image/webp"),
+    (b"RIFF", 8, b"WAVE", "audio/wav"),
+    (b"ID3", 0, b"", "audio/mpeg"),
+    (b"\xff\xfb", 0, b"", "audio/mpeg"),
+    (b"\xff\xf3", 0, b"", "audio/mpeg"),
+    (b"fLaC", 0, b"", "audio/flac"),
+    (b"OggS", 0, b"", "audio/ogg"),
+    (b"", 4, b"ftypM4A", "audio/mp4"),
+    (b"%PDF-", 0, b"", "application/pdf"),
+)
+
+
+def type_of_content(content: bytes) -> str | None:
+    """Return the media type that the first bytes show, None if they show none."""
+    for start, offset, further, media_type in _MAGIC:
+        if content.startswith(start) and content[offset : offset + len(further)] == further:
+            return media_type
+    return None
+
+
+def text_in(content: bytes) -> str | None:
+    """Return the text of a file, None if it is not UTF-8 or contains null characters."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
 
 MAX_ATTACHED_BYTES = 32 * 1024 * 1024  # of all files of a message together
 
@@ -105,3 +150,38 @@ def _read_all(file: BinaryIO, limit: int) -> bytes:
     while (missing := limit - len(content)) and (piece := file.read(missing)):
         content += piece
     return content
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """The text of a file, below its name."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileBytes:
+    """The bytes of a file that is not text."""
+
+    media_type: str
+    content: bytes
+
+
+def file_content(attached: Attached, content: bytes) -> FileText | FileBytes:
+    """Return the content of a file with its type.
+
+    Raises:
+        AttachFailure: the file is empty, or its type is unknown.
+    """
+    if not content:
+        raise AttachFailure(attached.name, "the file is empty")
+    media_type = type_of_content(content)
+    if media_type is None and (text := text_in(content)) is not None:
+        return FileText(f"File {attached.filename}:\n\n{text}")
+    media_type = media_type or type_of_name(attached.filename)
+    if media_type is None or media_type.startswith("text/"):
+        raise AttachFailure(
+            attached.name,
+            "the file is neither UTF-8 text nor of a known type; give it a name such as report.pdf",
+        )
+    return FileBytes(media_type, content)

@@ -1,7 +1,9 @@
-"""A conversation at a prompt, until the user leaves."""
+"""A conversation at a prompt, until the user leaves, and the file that it can be saved to."""
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import get_terminal_size
@@ -10,21 +12,74 @@ from typing import Protocol
 from coreason_client import ArgumentError, CoreasonError
 
 from ._attached import Attached, AttachFailure, read_attached
-from ._transcript import Transcript, Turn
 from .exits import ExitCode, Failure, report_error
-from .output import print_stderr
+from .output import clean, escaped_json, print_stderr
 from .prompt import (
     Command,
     LineCleared,
+    LineReader,
     Mistake,
-    Reader,
     command_help,
     leaves_after_ctrl_c,
     open_reader,
     parse_line,
 )
 
-__all__ = ["Partner", "converse"]
+__all__ = ["Partner", "Transcript", "TranscriptTurn", "converse"]
+
+# The file of /save
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptTurn:
+    """A message of the user and its answer."""
+
+    time: str
+    """When the message was sent, in UTC."""
+
+    question: str
+    attachments: Sequence[str]
+    answer: str
+
+    problem: str | None = None
+    """The reason why the answer is missing or incomplete; None if it is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The turns of a conversation that were held at this prompt."""
+
+    partner: str
+    conversation: str | None
+    turns: Sequence[TranscriptTurn]
+
+    def as_json(self) -> str:
+        """Return an object with the conversation and its turns."""
+        return escaped_json(json.dumps(asdict(self), ensure_ascii=False, indent=2)) + "\n"
+
+    def as_markdown(self) -> str:
+        """Return a document with a heading for each message and each answer."""
+        lines = [f"# Conversation with {self.partner}"]
+        if self.conversation is not None:
+            lines.append(f"ID: `{self.conversation}`")
+        for turn in self.turns:
+            lines += ["## Question", *_question(turn), "## Answer", *_answer(turn)]
+        return clean("\n\n".join(lines)) + "\n"
+
+    def for_file(self, name: str) -> str:
+        """Return the content of a file with this name."""
+        return self.as_json() if name.lower().endswith(".json") else self.as_markdown()
+
+
+def _question(turn: TranscriptTurn) -> list[str]:
+    attached = [f"Attached: {', '.join(turn.attachments)}"] if turn.attachments else []
+    return [*([turn.question] if turn.question else []), *attached]
+
+
+def _answer(turn: TranscriptTurn) -> list[str]:
+    answer = [turn.answer.strip()] if turn.answer.strip() else []
+    return answer if turn.problem is None else [*answer, f"*Incomplete: {turn.problem}*"]
+
 
 _GREETING = "Talking to {}. Type /help for the commands, Ctrl-D to leave."
 _STOPPED = "stopped"
@@ -74,7 +129,7 @@ def converse(
     print_stderr(_GREETING.format(name))
     try:
         with open_reader(as_json=as_json) as reader:
-            conversation = Conversation(partner, name, reader, attached)
+            conversation = PromptConversation(partner, name, reader, attached)
             while (line := conversation.next_line()) is not None and conversation.handle(line):
                 pass
     finally:
@@ -83,17 +138,17 @@ def converse(
                 print_stderr(f"To continue this conversation: {command}")
 
 
-class Conversation:
+class PromptConversation:
     """The state of a conversation: its turns, and the files for the next message."""
 
     def __init__(
-        self, partner: Partner, name: str, reader: Reader, attached: Sequence[Attached] = ()
+        self, partner: Partner, name: str, reader: LineReader, attached: Sequence[Attached] = ()
     ) -> None:
         self._partner = partner
         self._name = name
         self._reader = reader
         self._attached = list(attached)
-        self._turns: list[Turn] = []
+        self._turns: list[TranscriptTurn] = []
 
     def next_line(self) -> str | None:
         """Read a line; return None if the user wants to leave.
@@ -157,7 +212,7 @@ class Conversation:
             report_error(error)
             problem = str(error)
         names = [one.name for one in attached]
-        self._turns.append(Turn(sent, text, names, self._partner.answer, problem))
+        self._turns.append(TranscriptTurn(sent, text, names, self._partner.answer, problem))
 
     def _attach(self, name: str) -> None:
         try:

@@ -1,8 +1,12 @@
-"""The address that a command listens on: its URL, its sockets, and what is wrong with it."""
+"""The address that a command listens on, and the browser that it opens."""
 
 import errno
+import os
 import socket
-from collections.abc import Iterator
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +17,11 @@ from .._host_port import host_port
 from ._options import usage_error
 from .exits import Failure
 
-__all__ = ["Address", "listen_errors"]
+__all__ = ["ListenAddress", "has_desktop", "listen_errors", "open_browser"]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """A host and a port, or the path of a Unix socket; with or without TLS."""
 
     host: str
@@ -84,3 +88,21 @@ def listen_errors(host: str, port: int) -> Iterator[None]:
         if error.errno == errno.EADDRINUSE:
             hint = ": stop the other server, or choose another port (0 is any free one)"
         raise Failure(f"cannot listen on {host}, port {port}: {reason}{hint}") from None
+
+
+# Any of them is set where a browser can open a window, on systems without their own desktop.
+_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+
+
+def has_desktop(env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> bool:
+    """Return True if a browser can open a window.
+
+    Otherwise Python may start a browser for terminals, which would take over this one.
+    """
+    return platform in ("darwin", "win32") or any(env.get(name) for name in _DISPLAYS)
+
+
+def open_browser(url: str) -> None:
+    """Open a URL if there is a desktop; in a thread, because some browsers return at their end."""
+    if has_desktop():
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -1,13 +1,31 @@
-"""Imports objects that are named on the command line, such as the agent for `coreason serve`."""
+"""Loads what a command needs: objects named on the command line, extras, and the AI client."""
 
 import importlib
 import logging
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from coreason_client import ArgumentError, MissingExtraError
+
+from ._options import usage_error
 from .exits import ExitCode, Failure
 
-__all__ = ["load_agent", "load_object"]
+if TYPE_CHECKING:
+    from coreason_client.llm import AsyncLLMClient, LLMError
+
+    from ..agents.llm import Agent
+
+__all__ = [
+    "create_client",
+    "load_agent",
+    "load_object",
+    "model_agent",
+    "require_llm",
+    "require_server",
+    "with_option_names",
+]
 
 logger = logging.getLogger("coreason_client.cli")
 
@@ -67,3 +85,83 @@ def _import_failure(name: str, error: Exception) -> Failure:
     logger.info("importing %s failed", name, exc_info=error)
     message = f"module {name} cannot be imported: {type(error).__name__}: {error}"
     return Failure(f"{message} (-v shows the traceback)")
+
+
+# Optional dependencies
+
+_LLM_MODULES = ("aiohttp", "genai_prices", "pydantic_settings")
+
+
+def require_llm() -> None:
+    """Check for the AI client before anything is started.
+
+    Raises:
+        MissingExtraError: the AI client is not installed.
+    """
+    if any(find_spec(name) is None for name in _LLM_MODULES):
+        raise MissingExtraError("the AI client", "llm")
+
+
+def require_server(feature: str) -> None:
+    """Check for the server kit before anything is started; `feature` is named in the error.
+
+    Raises:
+        MissingExtraError: the server kit is not installed.
+    """
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise MissingExtraError(feature, "server")
+
+
+# The AI client, which is loaded when a command uses it
+
+
+# The command line options that set arguments of the client.
+_OPTION_NAMES = {
+    "base_url": "--base-url",
+    "max_tokens": "--max-tokens",
+    "temperature": "--temperature",
+}
+
+
+def create_client(**options: Any) -> "AsyncLLMClient":
+    """Create a client from the environment; `options` take precedence.
+
+    Raises:
+        MissingExtraError: the AI client is not installed.
+        Failure: an option or an environment variable is invalid.
+    """
+    require_llm()
+    from coreason_client.llm import AsyncLLMClient, LLMError
+
+    try:
+        return AsyncLLMClient.from_env(**options)
+    except LLMError as error:
+        raise with_option_names(error) from None
+    except ArgumentError as error:
+        raise usage_error(error, _OPTION_NAMES) from None
+
+
+def with_option_names(error: "LLMError") -> "LLMError | Failure":
+    """Return the error, or one that names the option if an argument is invalid."""
+    invalid = error.argument_error
+    return error if invalid is None else usage_error(invalid, _OPTION_NAMES)
+
+
+def model_agent(name: str, system: str | None, *, tell_errors: bool) -> "Agent":
+    """Return a model as an agent, after checking that it can be called.
+
+    Raises:
+        MissingExtraError: the AI client is not installed.
+        Failure: the model has no key, or an environment variable is invalid.
+    """
+    client = create_client()
+    from coreason_client.llm import LLMError
+
+    from ..agents.llm import llm_agent
+
+    try:
+        # This checks the key and the arguments; nothing is sent before the stream is read.
+        client.stream([{"role": "user", "content": "?"}], name)
+        return llm_agent(name, client=client, system=system, tell_errors=tell_errors)
+    except LLMError as error:
+        raise with_option_names(error) from None

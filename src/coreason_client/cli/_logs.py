@@ -1,12 +1,113 @@
-"""Logging to stderr, for `-v` and for the server."""
+"""The logs of the command: where they are shown, and the formats of `coreason serve`."""
 
+import json
 import logging
-from typing import Literal
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
 
-from ._log_format import JsonFormatter, TextFormatter
 from .output import LogHandler
 
-__all__ = ["LogFormat", "show_logs", "show_server_logs"]
+__all__ = ["JsonFormatter", "LogFormat", "TextFormatter", "show_logs", "show_server_logs"]
+
+# Formatters; neither of them raises
+
+_MAX_DEPTH = 5
+_STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {
+    "message",
+    "asctime",
+    "color_message",
+}
+_ACCESS_FIELDS = ("client", "method", "path", "http_version", "status")
+
+
+class TextFormatter(logging.Formatter):
+    """Time with UTC offset, level, logger and message; exceptions on the following lines."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """Return the time in ISO 8601."""
+        return _time(record)
+
+
+class JsonFormatter(logging.Formatter):
+    """`time`, `level`, `logger`, `message`, the fields of `extra`, and `exception` if there is one.
+
+    The object is one line of ASCII characters.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object as text."""
+        fields = {
+            name: _json_value(value, _MAX_DEPTH)
+            for name, value in record.__dict__.items()
+            if name not in _STANDARD_FIELDS
+        }
+        fields |= _access_fields(record)
+        fields |= {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _message(record),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["exception"] = self.formatException(record.exc_info)
+        elif record.exc_text:
+            fields["exception"] = record.exc_text
+        if record.stack_info:
+            fields["stack"] = record.stack_info
+        first = ("time", "level", "logger", "message")
+        ordered = {name: fields[name] for name in first} | fields
+        return json.dumps(ordered, allow_nan=False)
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - wrong arguments must not lose the line
+        return _safe_str(record.msg)
+
+
+def _access_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields of uvicorn's access log, which passes them as arguments."""
+    arguments = record.args
+    if record.name != "uvicorn.access" or not isinstance(arguments, tuple):
+        return {}
+    if len(arguments) != len(_ACCESS_FIELDS):
+        return {}
+    return {
+        name: _json_value(value, 1) for name, value in zip(_ACCESS_FIELDS, arguments, strict=True)
+    }
+
+
+def _json_value(value: object, depth: int) -> Any:
+    """Return a value that JSON can encode, for any object."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    if depth and isinstance(value, Mapping):
+        return {_safe_str(key): _json_value(item, depth - 1) for key, item in value.items()}
+    if depth and isinstance(value, list | tuple | set | frozenset):
+        return [_json_value(item, depth - 1) for item in value]
+    return _safe_str(value)
+
+
+def _safe_str(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - `__str__` may raise anything
+        return f"<{type(value).__name__}>"
+
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

@@ -1,7 +1,10 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what they mean."""
 
-from collections.abc import Mapping
-from typing import Annotated
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Annotated, Any
 
 import typer
 
@@ -15,10 +18,32 @@ __all__ = [
     "System",
     "Verbose",
     "is_from_environment",
+    "is_given",
+    "parse_duration",
     "reject_system",
+    "set_parameters",
     "usage_error",
     "value_source",
 ]
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd]?)", re.ASCII)
+
+
+def parse_duration(text: str | float) -> float:
+    """Return the seconds of a duration: seconds, or a number with a unit, as 90, 15m or 7d.
+
+    Raises:
+        typer.BadParameter: it is not a duration.
+    """
+    match = _DURATION.fullmatch(str(text))
+    if match is None:
+        raise typer.BadParameter(
+            f"must be seconds, or a number with s, m, h or d, such as 90, 15m or 7d; got {text!r}"
+        )
+    return float(match[1]) * _UNITS[match[2]]
+
 
 Attach = Annotated[
     list[str] | None,
@@ -76,6 +101,30 @@ def usage_error(error: ArgumentError, names: Mapping[str, str]) -> Failure:
     """Return a failure that names the option or environment variable of an invalid argument."""
     name = names.get(error.argument, error.argument)
     return Failure(str(error.renamed(name)), ExitCode.USAGE)
+
+
+def set_parameters(command: Callable[..., None], options: type) -> None:
+    """Give a command the context and the fields of a dataclass as its parameters.
+
+    The type of each field is an `Annotated` of Typer, so everything about an option is said once.
+    """
+    parameters: list[tuple[str, Any, Any]] = [("context", typer.Context, inspect.Parameter.empty)]
+    parameters += [(one.name, one.type, one.default) for one in fields(options)]
+    command.__annotations__ = {name: kind for name, kind, _ in parameters}
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default
+            )
+            for name, kind, default in parameters
+        ]
+    )
+
+
+def is_given(context: typer.Context, parameter: str) -> bool:
+    """Return True if an option is on the command line."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def is_from_environment(context: typer.Context, parameter: str) -> bool:

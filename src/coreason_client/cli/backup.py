@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ._durations import parse_duration
-from ._serve_options import STORE_VARIABLES
+from ._options import parse_duration
 from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from .output import open_output, print_stdout
+from .serve._options import STORE_VARIABLES
 
 __all__ = ["BACKUP_EPILOG", "app"]
 

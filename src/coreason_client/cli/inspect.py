@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from .._host_port import host_port
-from ._browser import open_browser
-from ._listening import listen_errors
+from ._listening import listen_errors, open_browser
+from ._load import require_server
 from ._logs import show_logs
 from ._options import Verbose, value_source
-from ._required_extras import require_server
-from .a2a._agent import AgentOptions, parse_headers
+from .a2a._agent import AgentOptions, parse_headers, redacting
 from .a2a._commands import Extensions, Headers, Origins, Token
-from .a2a._redaction import redacting
 from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from .output import print_stdout
 

@@ -32,7 +32,7 @@ from coreason_client.a2a import (
 )
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError, StreamOpCode
 
-__all__ = ["A2APackets", "Conversation", "Payload", "error_of"]
+__all__ = ["A2AConversation", "A2APackets", "Payload", "error_of"]
 
 Payload: TypeAlias = tuple[StreamOpCode, Any]
 """The op and the payload of a packet that is to be written."""
@@ -58,8 +58,8 @@ _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """What the next message of a conversation needs to know of the answers so far."""
+class A2AConversation:
+    """The part of the answers so far that the next message of a conversation needs."""
 
     context_id: str | None = None
     task_id: str | None = None
@@ -75,8 +75,8 @@ class Conversation:
 class A2APackets:
     """Makes the packets of one answer; `before` is the conversation that the message continues."""
 
-    def __init__(self, before: Conversation | None = None) -> None:
-        self._before = before or Conversation()
+    def __init__(self, before: A2AConversation | None = None) -> None:
+        self._before = before or A2AConversation()
         self._context_id = self._before.context_id
         self._task_id: str | None = None
         self._status = TaskStatus()
@@ -91,13 +91,13 @@ class A2APackets:
         return self._task_id
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> A2AConversation:
         """The conversation after the events so far."""
         if self._empty:
             return self._before
         if self._task_id is None or not self._status.is_interrupted:
-            return Conversation(self._context_id)
-        return Conversation(self._context_id, self._task_id, frozenset(self._shown))
+            return A2AConversation(self._context_id)
+        return A2AConversation(self._context_id, self._task_id, frozenset(self._shown))
 
     def of(self, event: Event) -> list[Payload]:
         """Return the packets for an event."""

@@ -8,7 +8,7 @@ another origin.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
@@ -19,17 +19,18 @@ from starlette.types import Receive, Scope, Send
 
 from .._http import _types as http
 from .._http._async import AsyncResponse, AsyncSender
+from .._http._checks import merged_headers
 from .._http._redirect import Redirects
+from .._version import __version__
 from ..server.cap._cursor import stream_in_path
 from ..server.http._body import read_within
 from ..server.http._problems import Problem
 from ..server.http._sse_response import disconnected
 from ..server.page import BEARER_OPTION, PageConfig
-from ._cap_headers import request_headers, response_headers
-from ._connection import abort
+from ._cuttable import abort
 from .target import CAPTarget
 
-__all__ = ["CAPProxy"]
+__all__ = ["CAPProxy", "request_headers", "response_headers"]
 
 logger = logging.getLogger("coreason_client.inspector")
 
@@ -227,3 +228,51 @@ def _start(head: Response) -> dict[str, object]:
         "status": head.status_code,
         "headers": head.raw_headers,
     }
+
+
+# Headers. Only what the protocol needs passes. So neither the token, a cookie nor the address of
+# the page reaches the agent, and an agent can neither set a cookie, redirect the browser nor open a
+# login window.
+
+_REQUEST: Final = frozenset(
+    {
+        "accept",
+        "cache-control",
+        "content-type",
+        "last-event-id",
+        "traceparent",
+        "tracestate",
+        "x-request-id",
+    }
+)
+_RESPONSE: Final = frozenset(
+    {"cache-control", "content-type", "retry-after", "x-request-id", "x-stream-id"}
+)
+# A response of the agent is data for the page, whatever type it claims to be.
+_ADDED: Final = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Accel-Buffering": "no",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def request_headers(
+    given: Iterable[tuple[str, str]], own: Mapping[str, str], key: str | None
+) -> dict[str, str]:
+    """Return the headers of a request to the agent; those of the user replace the browser's."""
+    passed = {name: value for name, value in given if name.lower() in _REQUEST}
+    # Bytes are passed on as they come, so they must not be compressed.
+    agent = {"User-Agent": f"coreason-client/{__version__}", "Accept-Encoding": "identity"}
+    authorization = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return merged_headers(agent, passed, own, authorization)
+
+
+def response_headers(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of the response to the browser; values must be ASCII."""
+    passed = {
+        name: value
+        for name, value in given.items()
+        if name.lower() in _RESPONSE and value.isascii()
+    }
+    return merged_headers(passed, _ADDED)

@@ -13,11 +13,10 @@ from uuid import UUID
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ..server._internals import SEND, response_cycle
 from ..server.http._cuts import READ_TIME, Cuts, CuttableConnection
-from ._connection import abort, abort_soon
-from ._event_count import EventCount
 
-__all__ = ["serve_cuttable"]
+__all__ = ["EventCount", "abort", "abort_soon", "serve_cuttable"]
 
 _SEARCHED: Final = 64 * 1024
 _STREAM_ID: Final = re.compile(rb'"stream_id"\s*:\s*"([0-9a-fA-F-]{36})"')
@@ -95,3 +94,68 @@ class _Response:
         self._is_cut = True
         await asyncio.sleep(READ_TIME)
         await abort(self._scope)
+
+
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_DATA: Final = b"data:"
+
+
+class EventCount:
+    """Counts events that have data; comments and fields without data are not packets."""
+
+    __slots__ = ("_after_cr", "_has_data", "_line", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._line = b""  # the first bytes of a line that has not ended
+        self._has_data = False
+        self._after_cr = False  # a line feed at the start belongs to the line before
+
+    def feed(self, chunk: bytes, most: int | None = None) -> int:
+        """Count the events that end in a chunk, and return its length.
+
+        If that would be more than `most` events, the length up to the end of the last of them is
+        returned, and the rest of the chunk is ignored.
+        """
+        last = None if most is None else self.count + most
+        start = 1 if self._after_cr and chunk[:1] == b"\n" else 0
+        if chunk:
+            self._after_cr = chunk[-1:] == b"\r"
+        for match in _LINE_END.finditer(chunk, start):
+            line = self._line + chunk[start : match.start()]
+            self._line, start = b"", match.end()
+            if line:
+                self._has_data = self._has_data or line.startswith(_DATA)
+            elif self._has_data:
+                self._has_data = False
+                self.count += 1
+                if self.count == last:
+                    return start
+        self._line = (self._line + chunk[start : start + len(_DATA)])[: len(_DATA)]
+        return len(chunk)
+
+
+_TURNS: Final = 10
+
+
+def abort_soon(scope: Scope) -> None:
+    """Close the connection of a request; the server learns it in the next turn of the loop.
+
+    A server other than uvicorn closes it when the application returns too early.
+    """
+    cycle = response_cycle(scope.get(SEND))
+    if cycle is not None:
+        cycle.transport.abort()
+
+
+async def abort(scope: Scope) -> None:
+    """Close the connection of the request that this task serves.
+
+    The server knows about it on return, so it does not report a response without an end.
+    """
+    abort_soon(scope)
+    cycle = response_cycle(scope.get(SEND))
+    for _ in range(_TURNS):
+        if cycle is None or cycle.disconnected:
+            return
+        await asyncio.sleep(0)

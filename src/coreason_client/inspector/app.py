@@ -1,7 +1,7 @@
 """The ASGI application of `coreason inspect`: the page, and the one agent behind it."""
 
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -10,19 +10,20 @@ from starlette.types import Receive, Scope, Send
 
 from ..server._internals import SEND
 from ..server.errors import LogError
+from ..server.http._auth import Keys
 from ..server.http._body import drain_body
 from ..server.http._cuts import Cuts
+from ..server.http._hosts import AllowedHosts
 from ..server.http._problems import Problem, Refusals
 from ..server.observe._metrics import NO_METRICS
-from ..server.page import CutRequest, PageConfig, page_routes
+from ..server.page import CONFIG_PATH, CutRequest, PageConfig, page_routes
 from ..server.process._lifespan import serve_lifespan
 from ._a2a_backend import A2ABackend
-from ._access import Access
 from ._cap_proxy import CAPProxy
 from ._cuttable import serve_cuttable
 from .target import A2ATarget, CAPTarget
 
-__all__ = ["Inspector"]
+__all__ = ["Access", "Inspector"]
 
 
 class _Backend(Protocol):
@@ -95,3 +96,47 @@ class Inspector:
 
 def _backend(target: CAPTarget | A2ATarget) -> _Backend:
     return CAPProxy(target) if isinstance(target, CAPTarget) else A2ABackend(target)
+
+
+_PAGE: Final = "/page/"
+
+
+class Access:
+    """The rules of one launch for who may use it.
+
+    * Host and Origin are checked for every request, the static files included: a page of another
+      site must not even learn that an inspector runs here.
+    * Everything but the static files of the page needs the token of this launch. The page has it
+      from the fragment of its URL, which browsers send to no server.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._hosts = AllowedHosts()
+        self._token = Keys([token], argument="token")
+
+    def refusal(self, scope: Scope) -> Problem | None:
+        """Return the refusal of a request, None if it is allowed."""
+        foreign = self._hosts.refusal(scope["headers"], scope.get("server"))
+        if foreign is not None:
+            return foreign
+        if _is_static(scope["method"], scope["path"]):
+            return None
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        authorization = given[0].decode("latin-1") if len(given) == 1 else None
+        try:
+            self._token.principal(authorization)
+        except Problem as problem:
+            return Problem(
+                problem.status,
+                problem.slug,
+                "Open the URL that `coreason inspect` has printed: it has the token of this "
+                "launch, which every request needs as `Authorization: Bearer <token>`.",
+                headers=problem.headers,
+            )
+        return None
+
+
+def _is_static(method: str, path: str) -> bool:
+    if method not in ("GET", "HEAD"):
+        return False
+    return path == "/" or (path.startswith(_PAGE) and path != CONFIG_PATH)

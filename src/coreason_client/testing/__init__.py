@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._a2a_items import artifact, ask, message, reject, status
-    from ._a2a_request import A2ARequest
-    from ._chaos_plan import ConnectionPlan
-    from ._chaos_proxy import ChaosProxy
+    from ._chaos import ChaosProxy, ConnectionPlan
     from ._exactly_once import assert_exactly_once
-    from ._fake_a2a import FakeA2A, fake_a2a
+    from ._fake_a2a import A2ARequest, FakeA2A, fake_a2a
     from ._fake_agent import FakeAgent, fake_agent
     from ._fake_model import FakeModel, fake_model
-    from ._models._request import ModelRequest
-    from ._models._turns import ModelFailure, ModelToolCall, ModelTurn
+    from ._models._turns import ModelFailure, ModelRequest, ModelToolCall, ModelTurn
     from ._no_network import NetworkBlocked, no_network
     from ._received import ReceivedRequest
     from ._record import Recorder, record
     from ._recording._file import RecordingError
     from ._replay import Replay, recorded, replay
-    from ._script import delay, disconnect, fail
+    from ._script import artifact, ask, delay, disconnect, fail, message, reject, status
     from ._virtual_clock import VirtualClock, virtual_clock
     from .contracts.log_contract import DurableLogContract, LogContract, ManualClock
     from .contracts.server_contract import ServerContract, ServerUnderTest
@@ -32,72 +28,22 @@ if TYPE_CHECKING:
 
 # The exported names, by the module that defines them.
 _NAMES_BY_MODULE: dict[str, tuple[str, ...]] = {
-    "._a2a_items": (
-        "artifact",
-        "ask",
-        "message",
-        "reject",
-        "status",
-    ),
-    "._a2a_request": ("A2ARequest",),
-    "._chaos_plan": ("ConnectionPlan",),
-    "._chaos_proxy": ("ChaosProxy",),
+    "._chaos": ("ChaosProxy", "ConnectionPlan"),
     "._exactly_once": ("assert_exactly_once",),
-    "._fake_a2a": (
-        "FakeA2A",
-        "fake_a2a",
-    ),
-    "._fake_agent": (
-        "FakeAgent",
-        "fake_agent",
-    ),
-    "._fake_model": (
-        "FakeModel",
-        "fake_model",
-    ),
-    "._models._request": ("ModelRequest",),
-    "._models._turns": (
-        "ModelFailure",
-        "ModelToolCall",
-        "ModelTurn",
-    ),
+    "._fake_a2a": ("A2ARequest", "FakeA2A", "fake_a2a"),
+    "._fake_agent": ("FakeAgent", "fake_agent"),
+    "._fake_model": ("FakeModel", "fake_model"),
+    "._models._turns": ("ModelFailure", "ModelRequest", "ModelToolCall", "ModelTurn"),
     "._no_network": ("NetworkBlocked", "no_network"),
     "._received": ("ReceivedRequest",),
-    "._record": (
-        "Recorder",
-        "record",
-    ),
+    "._record": ("Recorder", "record"),
     "._recording._file": ("RecordingError",),
-    "._replay": (
-        "Replay",
-        "recorded",
-        "replay",
-    ),
-    "._script": (
-        "delay",
-        "disconnect",
-        "fail",
-    ),
-    "._virtual_clock": (
-        "VirtualClock",
-        "virtual_clock",
-    ),
-    ".contracts.log_contract": (
-        "DurableLogContract",
-        "LogContract",
-        "ManualClock",
-    ),
-    ".contracts.server_contract": (
-        "ServerContract",
-        "ServerUnderTest",
-    ),
-    ".faults": (
-        "FAULTS",
-        "Fault",
-        "FaultRun",
-        "FaultServer",
-        "RecordedRequest",
-    ),
+    "._replay": ("Replay", "recorded", "replay"),
+    "._script": ("artifact", "ask", "delay", "disconnect", "fail", "message", "reject", "status"),
+    "._virtual_clock": ("VirtualClock", "virtual_clock"),
+    ".contracts.log_contract": ("DurableLogContract", "LogContract", "ManualClock"),
+    ".contracts.server_contract": ("ServerContract", "ServerUnderTest"),
+    ".faults": ("FAULTS", "Fault", "FaultRun", "FaultServer", "RecordedRequest"),
 }
 _MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

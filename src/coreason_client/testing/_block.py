@@ -111,7 +111,7 @@ def report(problems: Sequence[str], error: BaseException | None) -> None:
     """Raise what went wrong in a fake server, or add it to the error that ends the block.
 
     Raises:
-        AssertionError: something went wrong, and the block has no error of its own.
+        AssertionError: something went wrong, and the block itself has no error.
     """
     if not problems:
         return

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
-from coreason_manifest.definitions.presentation import StreamOpCode, StreamPacket
+from coreason_manifest.definitions.presentation import (
+    ErrorSeverity,
+    StreamError,
+    StreamOpCode,
+    StreamPacket,
+)
 from coreason_manifest.definitions.rewind import rewound_to
 
-from ._terminal import is_terminal
-
-__all__ = ["assert_exactly_once"]
+__all__ = ["assert_exactly_once", "is_terminal"]
 
 _MAX_NAMED = 5  # of one kind of problem; a stream that is lost as a whole has thousands
 _AROUND = 20  # characters that are shown on each side of a difference
@@ -18,7 +21,7 @@ _AROUND = 20  # characters that are shown on each side of a difference
 def assert_exactly_once(
     received: Any, expected: str | Sequence[str] | None = None, *, ended: bool = True
 ) -> None:
-    """Check that a stream was delivered exactly once: nothing lost, doubled or reordered.
+    """Check that a stream was delivered exactly once: nothing lost, duplicated or reordered.
 
     Args:
         received: packets, such as `client.assist(...)` yields; a stream is read to its end. Or
@@ -202,3 +205,10 @@ def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         if index == len(numbers) or numbers[index] != numbers[index - 1] + 1:
             yield numbers[start], numbers[index - 1]
             start = index
+
+
+def is_terminal(packet: StreamPacket) -> bool:
+    """Return True if nothing may follow a packet: a CLOSE, or a FATAL error."""
+    error = packet.p
+    is_fatal = isinstance(error, StreamError) and error.severity is ErrorSeverity.FATAL
+    return is_fatal or packet.op is StreamOpCode.CLOSE

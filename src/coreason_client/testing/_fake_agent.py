@@ -1,9 +1,12 @@
 """`fake_agent`: a CAP agent that plays a script, on a real server with a real log."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
+
+import httpx2
 
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -12,9 +15,9 @@ from ._script import Script, as_player
 
 # After the module that reports a missing extra.
 from ..server import AgentApp, AgentStream, RunningServer, running  # isort: skip
-from ._received import ReceivedRequest, RecordingApp  # isort: skip
+from ._received import ABORT, ReceivedRequest, RecordingApp  # isort: skip
 
-__all__ = ["FakeAgent", "fake_agent"]
+__all__ = ["FakeAgent", "InProcessTransport", "fake_agent"]
 
 # A test must not wait for an agent that its client has left.
 _QUICK_END = {"drain_timeout": 0.1, "cancel_grace": 1.0}
@@ -23,7 +26,7 @@ _QUICK_END = {"drain_timeout": 0.1, "cancel_grace": 1.0}
 class FakeAgent(BlockInThread):
     """An agent that plays scripts; a context manager that serves it on a free port of loopback.
 
-    Use `with` or `async with`; the server has a thread and an event loop of its own. `app` is the
+    Use `with` or `async with`; the server has its own thread and event loop. `app` is the
     same as an ASGI application.
     """
 
@@ -92,8 +95,6 @@ class FakeAgent(BlockInThread):
         """
         import httpx2
 
-        from ._in_process import InProcessTransport
-
         async with (
             self._agent.lifespan(),
             httpx2.AsyncClient(transport=InProcessTransport(self._app)) as client,
@@ -140,3 +141,98 @@ def fake_agent(*scripts: Script, **options: Any) -> FakeAgent:
         MissingExtraError: the extra `server` is not installed.
     """
     return FakeAgent(*scripts, **options)
+
+
+class InProcessTransport(httpx2.AsyncBaseTransport):
+    """Sends requests to an ASGI application; for `httpx2.AsyncClient(transport=…)` on asyncio.
+
+    The transport of the HTTP library itself returns a response only when it is complete; this one
+    returns each piece as it is written, and a connection can be lost in the middle.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request and return the response as soon as it begins."""
+        call = _InProcessCall(self._app, request, await request.aread())
+        status, headers = await call.begin()
+        return httpx2.Response(status, headers=headers, stream=call)
+
+
+class _InProcessCall(httpx2.AsyncByteStream):
+    """One request, and the body of its response."""
+
+    def __init__(
+        self, app: Callable[..., Awaitable[None]], request: httpx2.Request, body: bytes
+    ) -> None:
+        self._body: bytes | None = body
+        self._left = asyncio.Event()
+        self._messages: asyncio.Queue[dict[str, Any] | BaseException | None] = asyncio.Queue()
+        self._task = asyncio.ensure_future(
+            app(self._scope(request), self._receive, self._messages.put)
+        )
+        self._task.add_done_callback(self._finished)
+
+    def _scope(self, request: httpx2.Request) -> dict[str, Any]:
+        url = request.url
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": request.method,
+            "headers": [(name.lower(), value) for name, value in request.headers.raw],
+            "scheme": url.scheme,
+            "path": url.path,
+            "raw_path": url.raw_path.split(b"?")[0],
+            "query_string": url.query,
+            "server": (url.host, url.port),
+            "client": ("127.0.0.1", 1),
+            "root_path": "",
+            ABORT: self._abort,
+        }
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    def _abort(self) -> None:
+        self._messages.put_nowait(ConnectionResetError("the server has ended the connection"))
+        self._left.set()
+
+    def _finished(self, task: "asyncio.Future[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        self._messages.put_nowait(error)
+
+    async def begin(self) -> tuple[int, list[tuple[bytes, bytes]]]:
+        """Return the status and the headers."""
+        message = await self._next()
+        if message is None:
+            raise ConnectionResetError("the application has returned without a response")
+        return message["status"], list(message.get("headers", ()))
+
+    async def _next(self) -> dict[str, Any] | None:
+        try:
+            message = await self._messages.get()
+        except asyncio.CancelledError:
+            self._left.set()
+            raise
+        if isinstance(message, BaseException):
+            raise message
+        return message
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        more = True
+        while more and (message := await self._next()) is not None:
+            more = message.get("more_body", False)
+            if body := message.get("body", b""):
+                yield body
+
+    async def aclose(self) -> None:
+        """Leave the response, as a client that closes its connection."""
+        self._left.set()
+        if not self._task.done():
+            await asyncio.wait([self._task], timeout=5.0)

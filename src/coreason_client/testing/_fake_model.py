@@ -1,6 +1,7 @@
 """A fake provider of models on loopback, which speaks every wire format of the AI client."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -9,15 +10,19 @@ from urllib.parse import parse_qs, unquote
 from ..errors import ArgumentError
 from ..llm.providers.profiles import COMPATIBLE, PROFILES
 from ._block import LoopbackBlock, report
-from ._hidden import HiddenHeaders
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
-from ._models._request import ModelRequest
-from ._models._routes import background_at, embeddings_at, model_list_at, wire_at
-from ._models._turns import ModelFailure, ModelTurn, ModelTurnLike, turn_of
+from ._models._anthropic_wire import ANTHROPIC
+from ._models._bedrock_wire import BEDROCK
+from ._models._chat_wire import CHAT
+from ._models._gemini_wire import GEMINI
+from ._models._ollama_wire import OLLAMA
+from ._models._responses_wire import RESPONSES
+from ._models._turns import ModelFailure, ModelRequest, ModelTurn, ModelTurnLike, turn_of
 from ._models._vectors import embeddings_reply, model_list_reply
-from ._models._wire import Chunk, Script, Wire, before_break, dumped, script_of
+from ._models._wire import Chunk, Wire, WireTurn, before_break, dumped, script_of
+from ._secret_names import HiddenHeaders
 
-__all__ = ["FakeModel", "fake_model"]
+__all__ = ["FakeModel", "background_at", "embeddings_at", "fake_model", "model_list_at", "wire_at"]
 
 _KEY = "sk-of-the-fake-model"
 _MODEL = "fake-model"
@@ -84,7 +89,7 @@ class FakeModel(LoopbackBlock):
         self._used = 0
         self._calls = 0
         self._problems: list[str] = []
-        self._stored: dict[str, tuple[Wire, ModelTurn, Script]] = {}  # background responses
+        self._stored: dict[str, tuple[Wire, ModelTurn, WireTurn]] = {}  # background responses
         self.requests: list[ModelRequest] = []
 
     def __repr__(self) -> str:
@@ -269,11 +274,11 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 async def _send_whole(
-    wire: Wire, turn: ModelTurn, script: Script, response: ResponseWriter
+    wire: Wire, turn: ModelTurn, script: WireTurn, response: ResponseWriter
 ) -> None:
     body = dumped(wire.body(script))
     if turn.stall_after is not None:
-        await response.until_left()
+        await response.until_disconnected()
     elif turn.break_after == 0:
         return  # not a byte
     elif turn.break_after is not None:
@@ -284,7 +289,7 @@ async def _send_whole(
 
 
 async def _send_stream(
-    wire: Wire, turn: ModelTurn, script: Script, response: ResponseWriter, first: int = 0
+    wire: Wire, turn: ModelTurn, script: WireTurn, response: ResponseWriter, first: int = 0
 ) -> None:
     """Send the events of an answer, from the number `first` on."""
     await response.start(200, [("content-type", wire.content_type), ("cache-control", "no-cache")])
@@ -293,12 +298,12 @@ async def _send_stream(
     if turn.failure is not None:
         await response.send(wire.failure_event(turn.failure))
     if turn.stall_after is not None:
-        await response.until_left()
+        await response.until_disconnected()
     elif turn.disconnect_after is None:
         await response.finish()
 
 
-def _sent(wire: Wire, turn: ModelTurn, script: Script) -> Sequence[Chunk]:
+def _sent(wire: Wire, turn: ModelTurn, script: WireTurn) -> Sequence[Chunk]:
     chunks = wire.stream(script)
     after = "content" if turn.failure is not None else turn.break_after
     return [*(chunks if after is None else before_break(chunks, after))]
@@ -314,3 +319,58 @@ async def _refuse(wire: Wire, failure: ModelFailure, response: ResponseWriter) -
 
 def _pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     return [*headers.items()]
+
+
+# Routes: which API a request is for, by its path.
+
+_WIRES = (
+    (re.compile(r"/chat/completions$"), CHAT),
+    (re.compile(r"/responses$"), RESPONSES),
+    (re.compile(r"/messages$"), ANTHROPIC),
+    (re.compile(r":(?:streamG|g)enerateContent$"), GEMINI),
+    (re.compile(r"/model/[^/]+/converse(?:-stream)?$"), BEDROCK),
+    (re.compile(r"/api/chat$"), OLLAMA),
+)
+_BACKGROUND = (
+    ("GET", re.compile(r"/responses/([^/]+)$"), "read"),
+    ("POST", re.compile(r"/responses/([^/]+)/cancel$"), "cancel"),
+)
+_EMBEDDINGS = (
+    (re.compile(r"/embeddings$"), "openai"),
+    (re.compile(r":batchEmbedContents$"), "gemini"),
+    (re.compile(r":predict$"), "vertex"),
+    (re.compile(r"/api/embed$"), "ollama"),
+    (re.compile(r"/model/[^/]+/invoke$"), "bedrock"),
+)
+_LISTS = (
+    (re.compile(r"/v1beta/models$"), "gemini"),
+    (re.compile(r"/models$"), "openai"),
+    (re.compile(r"/api/tags$"), "ollama"),
+    (re.compile(r"/foundation-models$"), "bedrock"),
+)
+
+
+def wire_at(method: str, path: str) -> Wire | None:
+    """Return the wire of a request for an answer, None if it is for something else."""
+    found = (wire for pattern, wire in _WIRES if pattern.search(path))
+    return next(found, None) if method == "POST" else None
+
+
+def background_at(method: str, path: str) -> tuple[str, str] | None:
+    """Return "read" or "cancel" and the id of a background response, None for other requests."""
+    for known, pattern, what in _BACKGROUND:
+        if method == known and (found := pattern.search(path)):
+            return what, found[1]
+    return None
+
+
+def embeddings_at(method: str, path: str) -> str | None:
+    """Return the format of a request for embeddings, None if it is for something else."""
+    found = (name for pattern, name in _EMBEDDINGS if pattern.search(path))
+    return next(found, None) if method == "POST" else None
+
+
+def model_list_at(method: str, path: str) -> str | None:
+    """Return the format of a request for the list of models, None if it is for something else."""
+    found = (name for pattern, name in _LISTS if pattern.search(path))
+    return next(found, None) if method == "GET" else None

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server on loopback, in a thread of its own, whose answers may also break off.
+"""A small HTTP/1.1 server on loopback, in its own thread, whose answers may also break off.
 
 Real servers hide the boundaries of chunks and repair what is wrong; this one sends exactly what its
 handler writes.
@@ -8,14 +8,23 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import responses as _PHRASES  # noqa: N812 - a table
+from typing import Protocol
 
-from ._http_bytes import HTTPHead, MalformedHTTP, read_body, read_head
-
-__all__ = ["HTTPRequest", "Handler", "LoopbackServer", "ResponseWriter", "loopback_socket"]
+__all__ = [
+    "HTTPHead",
+    "HTTPRequest",
+    "Handler",
+    "LoopbackServer",
+    "MalformedHTTP",
+    "ResponseWriter",
+    "loopback_socket",
+    "read_body",
+    "read_head",
+]
 
 _MAX_HEAD = 1024 * 1024
 _JOIN_TIMEOUT = 10.0
@@ -82,7 +91,7 @@ class ResponseWriter:
         await self._writer.drain()
         self.finished = True
 
-    async def until_left(self) -> None:
+    async def until_disconnected(self) -> None:
         """Wait until the client closes the connection, which cannot be used again."""
         self.reusable = False
         while await self._reader.read(65536):
@@ -202,8 +211,113 @@ def loopback_socket() -> socket.socket:
 _TEXT: Mapping[str, str] = {"content-type": "text/plain; charset=utf-8", "x-should-retry": "false"}
 
 
-def _request_line(head: HTTPHead) -> tuple[str, str]:
+def _request_line(head: "HTTPHead") -> tuple[str, str]:
     parts = head.start.split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
         raise MalformedHTTP("the request line must be METHOD TARGET HTTP/1.1")
     return parts[0], parts[1]
+
+
+# Reading: heads and bodies of HTTP/1.1 messages, with the boundaries of their chunks.
+
+_BLOCK = 64 * 1024
+_MAX_DIGITS = 15  # of a length; more cannot be meant
+
+
+class MalformedHTTP(Exception):
+    """A message that is not HTTP/1.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPHead:
+    """The first line and the headers of a message; their names are in lower case, or as `sent`."""
+
+    start: str
+    headers: tuple[tuple[str, str], ...]
+    sent: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def get(self, name: str) -> str:
+        """Return the value of a header, empty if there is none."""
+        return next((value for known, value in self.headers if known == name), "")
+
+    @property
+    def is_chunked(self) -> bool:
+        """True if the body comes in chunks."""
+        return self.get("transfer-encoding").lower() == "chunked"
+
+
+class ByteReader(Protocol):
+    """The methods of `asyncio.StreamReader` that reading a message takes."""
+
+    async def read(self, n: int, /) -> bytes: ...
+    async def readexactly(self, n: int, /) -> bytes: ...
+    async def readuntil(self, separator: bytes, /) -> bytes: ...
+
+
+async def read_head(reader: ByteReader) -> HTTPHead | None:
+    """Read the head of a message; None if the connection ended before it.
+
+    Raises:
+        MalformedHTTP: it is not a head, or too long.
+    """
+    try:
+        data = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise MalformedHTTP("the connection ended within the head of a message") from None
+        return None
+    except asyncio.LimitOverrunError:
+        raise MalformedHTTP("the head of a message is too long") from None
+    start, *lines = data[:-4].decode("latin-1").split("\r\n")
+    pairs = [line.partition(":") for line in lines]
+    sent = tuple((name, value.strip()) for name, _, value in pairs)
+    return HTTPHead(start, tuple((name.lower(), value) for name, value in sent), sent)
+
+
+async def read_body(
+    reader: ByteReader, head: HTTPHead, *, until_closed: bool = False
+) -> AsyncIterator[bytes]:
+    """Yield the body of a message as it arrives: each HTTP chunk, or each block that was read.
+
+    `until_closed`: a body without a length lasts until the connection ends, as in responses.
+
+    Raises:
+        IncompleteReadError: the connection ended before the body did.
+        MalformedHTTP: a length is not a number.
+    """
+    if head.is_chunked:
+        async for chunk in _chunks(reader):
+            yield chunk
+    elif length := head.get("content-length"):
+        left = _number(length, 10)
+        while left:
+            block = await reader.read(min(left, _BLOCK))
+            if not block:
+                raise asyncio.IncompleteReadError(b"", left)
+            left -= len(block)
+            yield block
+    elif until_closed:
+        while block := await reader.read(_BLOCK):
+            yield block
+
+
+async def _chunks(reader: ByteReader) -> AsyncIterator[bytes]:
+    while size := _number((await _line(reader)).partition(";")[0], 16):
+        yield await reader.readexactly(size)
+        await _line(reader)
+    while await _line(reader):  # trailers
+        pass
+
+
+async def _line(reader: ByteReader) -> str:
+    return (await reader.readuntil(b"\n"))[:-1].decode("latin-1").rstrip("\r")
+
+
+def _number(text: str, base: int) -> int:
+    digits = text.strip()
+    if not digits.isascii() or not digits.isalnum() or len(digits) > _MAX_DIGITS:
+        raise MalformedHTTP("the length of a body must be a number")
+    try:
+        return int(digits, base)
+    except ValueError:
+        raise MalformedHTTP("the length of a body must be a number") from None

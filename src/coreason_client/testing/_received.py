@@ -1,6 +1,7 @@
 """An ASGI application around an agent: it records requests, and ends connections as planned."""
 
 import json
+import re
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -8,10 +9,9 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from ..server._internals import response_cycle
-from ._hidden import HiddenHeaders
-from ._sse_events import last_packet, packet_of, split_events
+from ._secret_names import HiddenHeaders
 
-__all__ = ["ABORT", "ReceivedRequest", "RecordingApp"]
+__all__ = ["ABORT", "ReceivedRequest", "RecordingApp", "last_packet", "packet_of", "split_events"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -52,7 +52,7 @@ class RecordingApp:
         self._lock = threading.Lock()
         self._requests: list[ReceivedRequest] = []
         self._cuts: dict[UUID, list[int]] = {}  # planned, by stream
-        self._readers: set[_Reader] = set()
+        self._readers: set[_CountedResponse] = set()
         self._disconnects = 0
 
     @property
@@ -73,7 +73,7 @@ class RecordingApp:
         body = await _read_body(receive)
         with self._lock:
             self._requests.append(_request(scope, body))
-        reader = _Reader(self, scope, send)
+        reader = _CountedResponse(self, scope, send)
         self._readers.add(reader)
         try:
             await self._app(scope, _replaying(body, receive), reader.send)
@@ -99,7 +99,7 @@ class RecordingApp:
         self._disconnects += 1
 
 
-class _Reader:
+class _CountedResponse:
     """One response; it counts the packets that are sent and ends the connection as planned."""
 
     def __init__(self, app: RecordingApp, scope: Message, send: Send) -> None:
@@ -194,3 +194,27 @@ def _start(scope: Message) -> int:
     """Return the number of the packet after which a response starts."""
     cursor = dict(scope["headers"]).get(b"last-event-id", b"")
     return packet_of(b"id: " + cursor) or 0
+
+
+# Events in the bytes of our server.
+
+# `<stream_id>:<seq>`, and in a durable stream `<stream_id>:<seq>:<epoch>`.
+_ID: Final = re.compile(rb"^id: ?[^:\n]*:(\d+)(?::\d+)?\r?$", re.MULTILINE)
+_AFTER_EVENT: Final = re.compile(rb"(?<=\n\n)")
+
+
+def split_events(data: bytes) -> list[bytes]:
+    """Return the events of some bytes; the last item is the rest, empty if there is none."""
+    return _AFTER_EVENT.split(data)
+
+
+def packet_of(event: bytes) -> int | None:
+    """Return the number in the id of an event, None if it has no number."""
+    match = _ID.search(event)
+    return None if match is None else int(match[1])
+
+
+def last_packet(data: bytes) -> int | None:
+    """Return the number in the id of the last event that has one."""
+    numbers = _ID.findall(data)
+    return int(numbers[-1]) if numbers else None

@@ -9,8 +9,7 @@ from time import monotonic
 from .._http._checks import check_url
 from ._block import LoopbackBlock, report
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
-from ._recording._exchange import BASE, End, Exchange, RecordedChunk, Recording
-from ._recording._file import dump
+from ._recording._file import BASE, End, RecordedChunk, RecordedExchange, Recording, dump
 from ._recording._secrets import environment_secrets, without_secrets
 from ._recording._upstream import Unreachable, Upstream
 
@@ -157,9 +156,9 @@ class _RunningExchange:
     def _now(self) -> float | None:
         return monotonic() - self._began if self._times else None
 
-    def result(self) -> Exchange:
+    def result(self) -> RecordedExchange:
         request = self._request
-        return Exchange(
+        return RecordedExchange(
             method=request.method,
             target=request.target,
             headers=_kept(request.headers),

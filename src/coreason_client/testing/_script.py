@@ -23,10 +23,24 @@ from ..errors import ArgumentError, MissingExtraError
 try:
     from ..server import AgentStream
     from ..server.engine._agent import as_runner
+    from ..server.parts import PartContent, dump_parts
 except MissingExtraError:
     raise MissingExtraError("coreason_client.testing.fake_agent", "server") from None
 
-__all__ = ["Item", "Player", "Script", "as_player", "delay", "disconnect", "fail"]
+__all__ = [
+    "Item",
+    "Player",
+    "Script",
+    "artifact",
+    "as_player",
+    "ask",
+    "delay",
+    "disconnect",
+    "fail",
+    "message",
+    "reject",
+    "status",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +56,14 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ScriptFailure:
     """The agent writes an ERROR packet here."""
 
     error: StreamError
 
 
 Item: TypeAlias = (
-    "str | Disconnect | Delay | Failure | PresentationEvent | CitationBlock | CitationItem | "
+    "str | Disconnect | Delay | ScriptFailure | PresentationEvent | CitationBlock | CitationItem | "
     "MediaCarousel | MediaItem | ProgressUpdate | StreamError | StreamPacket | dict[str, Any] | "
     "Callable[..., Any]"
 )
@@ -84,7 +98,7 @@ def fail(
     code: str = "agent_failed",
     severity: str = "FATAL",
     details: dict[str, Any] | None = None,
-) -> Failure:
+) -> ScriptFailure:
     """Return an item with which the agent writes an ERROR packet.
 
     `FATAL` ends the stream, `WARNING` does not. After `TRANSIENT` a client connects again, and the
@@ -99,7 +113,7 @@ def fail(
     error = StreamError(
         code=code, message=message, severity=ErrorSeverity(severity), details=details
     )
-    return Failure(error)
+    return ScriptFailure(error)
 
 
 def as_player(script: Script, number: int = 1) -> Player:
@@ -139,7 +153,7 @@ _MODELS = (
 
 
 def _is_item(value: object) -> bool:
-    return isinstance(value, (*_MODELS, StreamPacket, Disconnect, Delay, Failure))
+    return isinstance(value, (*_MODELS, StreamPacket, Disconnect, Delay, ScriptFailure))
 
 
 def _step(item: Any, where: str) -> Player:
@@ -167,7 +181,7 @@ async def _cut(
 async def _write(stream: AgentStream, item: Any) -> None:
     """Write an item that is neither text nor an instruction."""
     match item:
-        case Failure(error) | (StreamError() as error):
+        case ScriptFailure(error) | (StreamError() as error):
             await stream.write_packet("ERROR", error)
         case StreamPacket(op=op, p=p):
             await stream.write_packet(op, p)
@@ -190,3 +204,74 @@ def _message(item: object, where: str) -> str:
         f"{where} must be text, an event, a packet, an agent, delay(…), disconnect() or fail(…), "
         f"got {type(item).__name__}"
     )
+
+
+# Items of A2A. They are agents of one step each, so that `fake_agent` can play them too.
+
+AgentStep: TypeAlias = Callable[[ServiceRequest, AgentStream], Awaitable[None]]
+
+
+def artifact(
+    name: str, *parts: PartContent, append: bool = False, last_chunk: bool = True
+) -> AgentStep:
+    """Return an item with which the agent writes a result beside its text.
+
+    A part is text, data (a dict or a list), a `File` or a `Link`. A result in several pieces has
+    one name; all but the first have `append`, and all but the last `last_chunk=False`.
+
+    Raises:
+        ArgumentError: there is no part, or one has another type.
+    """
+    dump_parts(parts)  # checked here, where the script is written
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.artifact(name, *parts, append=append, last_chunk=last_chunk)
+
+    return write
+
+
+def ask(question: str, *, auth: bool = False) -> AgentStep:
+    """Return an item with which the agent asks back: the task is in the state INPUT_REQUIRED.
+
+    It ends the script; the next script answers the next message. With `auth` the state is
+    AUTH_REQUIRED.
+    """
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.ask(question, auth=auth)
+
+    return write
+
+
+def message(*parts: PartContent) -> AgentStep:
+    """Return an item with which the agent answers with a message instead of a task.
+
+    It must be the only item of its script.
+
+    Raises:
+        ArgumentError: there is no part, or one has another type.
+    """
+    dump_parts(parts)
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.message(*parts)
+
+    return write
+
+
+def reject(reason: str) -> AgentStep:
+    """Return an item with which the agent refuses: the task is in the state REJECTED."""
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.reject(reason)
+
+    return write
+
+
+def status(text: str) -> AgentStep:
+    """Return an item with which the agent sends its state: WORKING, with a message."""
+
+    async def write(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.thought(text)
+
+    return write

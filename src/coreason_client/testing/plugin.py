@@ -12,7 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from . import ChaosProxy, FakeA2A, FakeAgent, FakeModel, FaultServer, VirtualClock
-    from ._test_recordings import StartRecording
+    from ._replay import StartRecording
 
 __all__ = [
     "coreason_a2a",
@@ -128,7 +128,7 @@ def coreason_recording(request: pytest.FixtureRequest) -> "Iterator[StartRecordi
     `coreason_recording("https://agent.example")` uses the file `recordings/NAME_OF_THE_TEST.jsonl`
     beside the file of the test. A test that fails does not change the file.
     """
-    from ._test_recordings import recordings_of_test
+    from ._replay import recordings_of_test
 
     failed_before = request.session.testsfailed
     with recordings_of_test(

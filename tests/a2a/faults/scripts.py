@@ -19,8 +19,8 @@ from tests.faults import (
     BOM,
     MIB,
     PIECE,
-    Exchange,
     Fault,
+    FaultExchange,
     FaultServer,
     Run,
     block,
@@ -103,7 +103,7 @@ class TaskRun:
         """Return the card."""
         return self.model.card(self.url)
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: FaultExchange) -> None:
         """Answer one request, with the fault if it is to suffer."""
         call = Call(self, exchange)
         self.calls.append(call.kind)
@@ -118,7 +118,7 @@ class TaskRun:
 class Call:
     """One call of a client, and the means to answer it, well or badly."""
 
-    def __init__(self, run: TaskRun, exchange: Exchange) -> None:
+    def __init__(self, run: TaskRun, exchange: FaultExchange) -> None:
         self.model = run.model
         self.exchange = exchange
         self.run = run

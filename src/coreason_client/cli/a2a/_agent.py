@@ -1,18 +1,22 @@
-"""The options that reach an agent, and the commands that are printed for it. Pure."""
+"""The options that reach an agent: from the command line or a profile, with their secrets."""
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from coreason_client import ArgumentError, Secret
+from coreason_client import ArgumentError, CoreasonError, Secret
 
 from ..._http._checks import check_headers, check_key
+from ..._secret import redact
+from ..exits import ExitCode, Failure, exit_code_of
+from ..profiles import load_profiles, profile_key
 
 if TYPE_CHECKING:  # the A2A client is loaded when a command runs
     from coreason_client.a2a import Options
 
-__all__ = ["AgentOptions", "parse_headers"]
+__all__ = ["AgentOptions", "agent_of_profile", "parse_headers", "redacting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +130,47 @@ def _header_error() -> ArgumentError:
     # An option in the wrong form may contain a secret anywhere.
     rule = "must be a name, a colon and a value in ASCII, as in 'X-Tenant: blue'"
     return ArgumentError("--header", rule)
+
+
+@contextmanager
+def redacting(*secrets: str | None) -> Iterator[None]:
+    """Remove secrets from the errors that leave the block.
+
+    An agent may quote a request in its answer, and errors have the text of the agent unchanged.
+
+    Raises:
+        Failure: instead of an error whose message contains a secret, with the same exit code.
+    """
+    try:
+        yield
+    except (CoreasonError, Failure) as error:
+        text = redact(str(error), secrets)
+        if text == str(error):
+            raise
+        raise Failure(text, exit_code_of(error)) from None
+
+
+def agent_of_profile(agent: AgentOptions) -> AgentOptions:
+    """Return the options with those of the profile that has the name in `url`, if there is one.
+
+    The token is that of `--token`, otherwise the key of the profile. A token of the environment
+    belongs to another agent and is not sent.
+
+    Raises:
+        Failure: the profile has no URL, or its key is missing.
+    """
+    found = load_profiles()
+    if agent.url not in found.tables:
+        return agent  # an error names the URL
+    profile = found.get(agent.url)
+    if profile.url is None:
+        raise Failure(f"profile {profile.name!r} has no url", ExitCode.USAGE)
+    given = agent.token_from_option and agent.token is not None
+    return replace(
+        agent,
+        url=profile.url,
+        profile=profile.name,
+        token=agent.token if given else profile_key(profile),
+        token_from_option=given,
+        timeout=profile.timeout if agent.timeout is None else agent.timeout,
+    )

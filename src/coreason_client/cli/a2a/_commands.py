@@ -1,10 +1,11 @@
-"""Registers functions as commands that have the options to reach an agent."""
+"""The groups of `coreason a2a`, and what its commands share: options, files, running."""
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
@@ -12,20 +13,37 @@ from coreason_client import CoreasonError
 
 from .._logs import show_logs
 from .._options import Verbose, is_from_environment
-from ..exits import EXIT_CODES_HINT, Failure, exit_codes
+from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from ..profiles import complete_profile, looks_like_name
-from ._agent import AgentOptions, parse_headers
-from ._redaction import redacting
+from ._agent import AgentOptions, parse_headers, redacting
+
+# The A2A client is imported when a command runs, so that other commands start faster.
+if TYPE_CHECKING:
+    from coreason_client.a2a import A2AClient, Event
+
+    from ._files import SavedFiles
+
+    Operation: TypeAlias = Callable[[A2AClient], Generator[Event]]
 
 __all__ = [
+    "EXAMPLES",
+    "PUSH_EXAMPLES",
+    "TASK_EXAMPLES",
     "AsJson",
     "Extensions",
+    "Force",
     "Headers",
     "Origins",
+    "Save",
     "TaskId",
     "Token",
     "agent_command",
+    "app",
     "epilog",
+    "push",
+    "run",
+    "saved_files",
+    "task",
 ]
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="ID of the task.")]
@@ -180,6 +198,100 @@ def _agent(context: typer.Context, url: str, options: dict[str, Any]) -> AgentOp
     )
     if not looks_like_name([url]):
         return agent
-    from ._profile import agent_of_profile
+    from ._agent import agent_of_profile
 
     return agent_of_profile(agent)
+
+
+# The groups
+
+EXAMPLES = (
+    "coreason a2a card https://agent.example",
+    'coreason a2a stream https://agent.example "What is the weather in Rome?"',
+    "coreason a2a chat https://agent.example",
+    "coreason a2a list https://agent.example --state input-required",
+    "coreason a2a push add https://agent.example 6f1d https://me.example/hook",
+)
+TASK_EXAMPLES = (
+    "coreason a2a task get https://agent.example 6f1d",
+    "coreason a2a task watch https://agent.example 6f1d",
+    "coreason a2a task cancel https://agent.example 6f1d",
+)
+PUSH_EXAMPLES = (
+    "coreason a2a push add https://agent.example 6f1d https://me.example/hook",
+    "coreason a2a push list https://agent.example 6f1d",
+    "coreason a2a push remove https://agent.example 6f1d 77aa",
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=epilog(EXAMPLES),
+    help="Talk to agents that use the A2A protocol, version 0.3 or 1.0.",
+)
+task = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=epilog(TASK_EXAMPLES),
+    help="Show, cancel or watch a task of an agent.",
+)
+
+push = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=epilog(PUSH_EXAMPLES),
+    help="Add, list or remove the webhooks of a task.",
+)
+app.add_typer(task, name="task")
+app.add_typer(push, name="push")
+
+
+# Commands that show an answer
+
+
+Save = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder for the files of the answer.", show_default=False),
+]
+Force = Annotated[bool, typer.Option("--force", help="With --save: replace existing files.")]
+
+
+def saved_files(folder: Path | None, *, force: bool) -> "SavedFiles | None":
+    """Return the store for the files of an answer, None without --save.
+
+    Raises:
+        Failure: the folder cannot be created, or --force is given without it.
+    """
+    from ._files import SavedFiles
+
+    if folder is not None:
+        return SavedFiles(folder, overwrite=force)
+    if force:
+        raise Failure("--force needs --save", ExitCode.USAGE)
+    return None
+
+
+def run(
+    agent: AgentOptions,
+    operation: "Operation",
+    verb: str,
+    files: "SavedFiles | None",
+    *,
+    as_json: bool,
+) -> None:
+    """Run an operation, show its events, and fail if its task fails.
+
+    `verb` is the command that answers the task if it needs an answer.
+    """
+    from ._connect import connect
+    from ._show import AnswerView
+
+    with connect(agent) as client:
+        view = AnswerView(agent, as_json=as_json, files=files)
+        try:
+            view.show(operation(client))
+        except KeyboardInterrupt:
+            view.print_next_step(verb)
+            raise
+    view.raise_if_failed()
+    view.print_next_step(verb)

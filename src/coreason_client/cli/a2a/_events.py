@@ -1,16 +1,18 @@
-"""Presents the events and the card of an A2A agent on an output."""
+"""Presents the events, the tasks and the card of an A2A agent on an output."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from coreason_client import ArgumentError
 from coreason_client.a2a import (
     AgentCard,
     Artifact,
     Event,
     Message,
     Part,
+    Role,
     Task,
     TaskArtifactUpdateEvent,
     TaskState,
@@ -18,11 +20,18 @@ from coreason_client.a2a import (
     TaskStatusUpdateEvent,
 )
 
+from .._text import as_local_time, shortened
 from ..output import Output, open_output, show_table
 from ._ids import state_name
-from ._shown_artifacts import ShownArtifacts
 
-__all__ = ["EventPresenter", "show_card"]
+__all__ = [
+    "EventPresenter",
+    "ShownArtifacts",
+    "first_words",
+    "parse_state",
+    "show_card",
+    "task_row",
+]
 
 SaveFile: TypeAlias = Callable[[Part, str | None], str]
 """Stores the content of a part; returns where it is. The second argument is the artifact's name."""
@@ -50,7 +59,7 @@ class EventPresenter:
         tracks_task: bool,
         save: SaveFile | None = None,
         terse: bool = False,
-        shown: ShownArtifacts | None = None,
+        shown: "ShownArtifacts | None" = None,
     ) -> None:
         self.task_id: str | None = None
         self.context_id: str | None = None
@@ -241,3 +250,66 @@ def _rows(card: AgentCard) -> Iterator[tuple[str, str]]:
     for skill in card.skills:
         name, description = skill.name or skill.id, " ".join(skill.description.split())
         yield "skill", f"{name}: {description}" if description else name
+
+
+class ShownArtifacts:
+    """The content of the artifacts that a conversation has already shown, by task and artifact.
+
+    An agent may begin each answer with the whole task, which has those of earlier turns again.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[str | None, str], list[Part]] = {}
+
+    def add(self, task_id: str | None, artifact: Artifact, *, append: bool) -> None:
+        """Record an artifact, or more of it, that is shown now."""
+        key = (task_id, artifact.artifact_id)
+        before = self._parts.get(key, []) if append else []
+        self._parts[key] = [*before, *artifact.parts]
+
+    def has(self, task_id: str | None, artifact: Artifact) -> bool:
+        """Return True if exactly this artifact has been shown."""
+        shown = self._parts.get((task_id, artifact.artifact_id))
+        return shown is not None and _content(shown) == _content(artifact.parts)
+
+
+def _content(parts: list[Part]) -> list[Any]:
+    """Return what the parts show: pieces of text that follow each other are one text."""
+    content: list[Any] = [""]
+    for part in parts:
+        if part.text is None:
+            content += [json.dumps(part.dump(), sort_keys=True), ""]
+        else:
+            content[-1] += part.text
+    return content
+
+
+# Tasks in a list
+
+
+def task_row(task: Task, *, local_time: bool) -> tuple[str, str, str, str]:
+    """Return the id, the state, the time of the last change and the first words of a task."""
+    time = task.status.timestamp or ""
+    shown = as_local_time(time) if local_time else time
+    return task.id, state_name(task.status), shown, first_words(task)
+
+
+def first_words(task: Task) -> str:
+    """Return the beginning of what was asked; if it is not known, of what the agent says."""
+    asked = [message.text for message in task.history if message.role == Role.USER]
+    texts = [*asked, task.status.text, task.text]
+    return shortened(next((text for text in texts if text.strip()), ""))
+
+
+def parse_state(text: str) -> TaskState:
+    """Return the state with a name such as input-required.
+
+    Raises:
+        ArgumentError: there is no such state.
+    """
+    name = text.strip().upper().replace("-", "_").removeprefix("TASK_STATE_")
+    states = {state.name: state for state in TaskState if state is not TaskState.UNSPECIFIED}
+    if name not in states:
+        known = ", ".join(state.name.lower().replace("_", "-") for state in states.values())
+        raise ArgumentError("--state", f"must be one of {known}", text)
+    return states[name]

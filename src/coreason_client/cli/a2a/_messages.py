@@ -1,4 +1,4 @@
-"""`coreason a2a send`, `stream` and `chat`."""
+"""`coreason a2a card`, `send`, `stream` and `chat`."""
 
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Annotated
@@ -8,9 +8,7 @@ import typer
 from .._options import Attach
 from .._question import TextArguments, question
 from ._agent import AgentOptions
-from ._answers import Force, Save, run, saved_files
-from ._commands import AsJson, agent_command
-from ._groups import app
+from ._commands import EXAMPLES, AsJson, Force, Save, agent_command, app, run, saved_files
 
 # The A2A client is imported when a command runs, so that other commands start faster.
 if TYPE_CHECKING:
@@ -18,7 +16,17 @@ if TYPE_CHECKING:
 
     from ._ids import MessageIds
 
-__all__ = ["chat", "send", "stream"]
+__all__ = ["card", "chat", "send", "stream"]
+
+
+@agent_command(app, EXAMPLES[:1], without=("origins", "extensions"))
+def card(agent: AgentOptions, as_json: AsJson = False) -> None:
+    """Show the card of an agent: its name, skills and interfaces."""
+    from ._connect import fetch_card
+    from ._events import show_card
+
+    show_card(fetch_card(agent), as_json=as_json)
+
 
 TaskOption = Annotated[
     str | None,
@@ -128,7 +136,7 @@ def chat(
     from ..exits import ExitCode, Failure
     from ._connect import connect
     from ._ids import MessageIds
-    from ._partner import AgentPartner
+    from ._show import AgentPartner
 
     ids = MessageIds.from_options(context_id, task_id)
     files = saved_files(save, force=force)
@@ -152,7 +160,7 @@ def _message(
     from coreason_client.a2a import Part
 
     from .._text import encodable
-    from ._attachments import attached_parts
+    from ._files import attached_parts
     from ._ids import MessageIds
 
     ids = MessageIds.from_options(context_id, task_id)

@@ -11,9 +11,18 @@ from coreason_client import ArgumentError
 
 from ..output import open_output, print_stderr, show_rows
 from ._agent import AgentOptions
-from ._answers import Force, Save, run, saved_files
-from ._commands import AsJson, TaskId, agent_command
-from ._groups import TASK_EXAMPLES, app, task
+from ._commands import (
+    TASK_EXAMPLES,
+    AsJson,
+    Force,
+    Save,
+    TaskId,
+    agent_command,
+    app,
+    run,
+    saved_files,
+    task,
+)
 
 # The A2A client is imported when a command runs, so that other commands start faster.
 if TYPE_CHECKING:
@@ -122,8 +131,8 @@ def list_(
     Each with its ID, state, time of the last change, and first words. Needs protocol 1.0.
     """
     from ._connect import agent_errors, connect
+    from ._events import parse_state
     from ._ids import MessageIds
-    from ._task_rows import parse_state
 
     if limit < 1:
         raise ArgumentError("--limit", "must be greater than 0", limit)
@@ -140,7 +149,7 @@ def list_(
 
 
 def _show_tasks(tasks: "islice[Task]", *, as_json: bool) -> None:
-    from ._task_rows import task_row
+    from ._events import task_row
 
     if as_json:
         output = open_output(as_json=True)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .._usage import usage_line
+from .._text import usage_line
 from ..exits import ExitCode, Failure
 from ..output import Output, open_output, print_dimmed, print_stderr
 from ._history import without_query
@@ -17,7 +17,7 @@ from ._history import without_query
 if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, LLMError, Message, Response
 
-__all__ = ["Exchange", "Shown", "print_continue", "print_notes"]
+__all__ = ["ModelExchange", "Shown", "print_continue", "print_notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Shown:
 
 
 @dataclass(slots=True)
-class Exchange:
+class ModelExchange:
     """A call, and its answer as far as it was received."""
 
     client: "AsyncLLMClient"
@@ -66,7 +66,7 @@ class Exchange:
 
         from coreason_client.llm import LLMError
 
-        from .._llm_client import with_option_names
+        from .._load import with_option_names
 
         try:
             with shown.open() as output:

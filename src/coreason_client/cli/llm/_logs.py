@@ -1,23 +1,35 @@
 """`coreason llm logs`: the saved conversations."""
 
+import json
 import logging
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from coreason_client import ArgumentError
 
 from .._logs import show_logs
+from .._text import as_local_time, shortened, usage_line
 from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from ..output import Output, open_output, print_stderr, show_rows
-from ._completion import complete_conversation
+from ._options import complete_conversation
+from ._turns import SavedTurn, Summary, text_of
 
-if TYPE_CHECKING:
-    from ._turns import Turn
+__all__ = [
+    "LOGS_EPILOG",
+    "heading",
+    "logs",
+    "matches",
+    "message_lines",
+    "summary_json",
+    "summary_row",
+    "turn_json",
+]
 
-__all__ = ["LOGS_EPILOG", "logs"]
 
 LOGS_EPILOG = f"""\
 \b
@@ -92,7 +104,6 @@ def _delete(prefix: str) -> None:
 
 def _list(count: int, query: str, *, as_json: bool) -> None:
     from ._history import default_store
-    from ._log_rows import summary_json, summary_row
 
     store = default_store()
     # One more than the limit, to find out whether there are more.
@@ -113,7 +124,6 @@ def _list(count: int, query: str, *, as_json: bool) -> None:
 
 def _show(prefix: str, count: int, query: str, *, as_json: bool) -> None:
     from ._history import default_store, find_conversation
-    from ._log_rows import matches, turn_json
 
     store = default_store()
     turns = store.turns(find_conversation(store, prefix))
@@ -132,8 +142,7 @@ def _show(prefix: str, count: int, query: str, *, as_json: bool) -> None:
         print_stderr("no turns with this text")
 
 
-def _show_turn(output: Output, turn: "Turn") -> None:
-    from ._log_rows import heading, message_lines
+def _show_turn(output: Output, turn: "SavedTurn") -> None:
     from ._turns import text_of
 
     output.lines([heading(turn, local_time=sys.stdout.isatty())])
@@ -142,3 +151,63 @@ def _show_turn(output: Output, turn: "Turn") -> None:
             output.block(text)
         if lines := list(message_lines(message)):
             output.lines(lines)
+
+
+# Rows, text and JSON
+
+
+def summary_row(one: Summary, *, local_time: bool) -> tuple[str, str, str, str, str]:
+    """Return the id, the time, the model, the number of turns and the first question."""
+    time = as_local_time(one.time) if local_time else one.time
+    turns = "1 turn" if one.turns == 1 else f"{one.turns} turns"
+    return one.conversation, time, one.model, turns, shortened(one.question)
+
+
+def summary_json(one: Summary) -> str:
+    """Return a conversation of a list as one line."""
+    return json.dumps(asdict(one), ensure_ascii=False)
+
+
+def turn_json(turn: SavedTurn) -> str:
+    """Return a turn with all its messages as one line."""
+    return json.dumps(asdict(turn), ensure_ascii=False)
+
+
+def matches(turn: SavedTurn, text: str) -> bool:
+    """Return True if the question or the answer contains a text, in upper or lower case."""
+    return text.casefold() in f"{turn.question}\n{turn.answer}".casefold()
+
+
+def heading(turn: SavedTurn, *, local_time: bool) -> str:
+    """Return a line with the time, the model, the tokens and the cost of a turn."""
+    time = as_local_time(turn.time) if local_time else turn.time
+    known = {"prompt_tokens", "completion_tokens"} <= turn.usage.keys()
+    used = usage_line(turn.model, turn.usage) if known else turn.model
+    return f"{time}  {used}{'' if turn.complete else ', incomplete'}"
+
+
+def message_lines(message: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a message that are not the answer: question, attachments and tools."""
+    role, content = message.get("role"), message.get("content")
+    if role == "user":
+        for part in content if isinstance(content, list) else ():
+            if part.get("type") != "text":
+                yield f"> [{_described(part)}]"
+        yield from (f"> {line}" for line in text_of(content).splitlines())
+    elif role == "tool":
+        yield f"← {shortened(text_of(content))}"
+    for call in message.get("tool_calls") or ():
+        function = call.get("function", call)
+        arguments = function.get("arguments")
+        given = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        yield "→ " + shortened(f"{function.get('name')} {given}")
+
+
+def _described(part: Mapping[str, Any]) -> str:
+    """Return the name of an attachment, or its URL, or its type."""
+    content = part.get(str(part.get("type")))
+    fields = content if isinstance(content, Mapping) else {}
+    name = fields.get("filename") or fields.get("url") or fields.get("format")
+    if not isinstance(name, str):
+        return str(part.get("type"))
+    return name.partition(";base64,")[0].removeprefix("data:")

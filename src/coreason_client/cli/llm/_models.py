@@ -3,9 +3,9 @@
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,12 +13,13 @@ from .._logs import show_logs
 from .._options import BaseUrl, Verbose
 from ..exits import EXIT_CODES_HINT, exit_codes
 from ..output import open_output, print_stderr, show_rows
-from ._completion import complete_provider
+from ._options import complete_provider
 
 if TYPE_CHECKING:
     from coreason_client.llm import ModelInfo
 
-__all__ = ["MODELS_EPILOG", "models"]
+__all__ = ["MODELS_EPILOG", "model_row", "models"]
+
 
 MODELS_EPILOG = f"""\
 \b
@@ -58,8 +59,6 @@ def models(
             for model in found:
                 output.record(partial(json.dumps, model, ensure_ascii=False))
         else:
-            from ._model_rows import model_row
-
             for_people = sys.stdout.isatty()
             show_rows(model_row(model, provider, for_people=for_people) for model in found)
         if not found:
@@ -69,7 +68,7 @@ def models(
 def _fetch(provider: str | None, base_url: str | None) -> "Sequence[ModelInfo]":
     import asyncio  # only here, so that `coreason --help` is quick
 
-    from .._llm_client import create_client, with_option_names
+    from .._load import create_client, with_option_names
 
     client = create_client() if base_url is None else create_client(base_url=base_url)
     from coreason_client.llm import LLMError
@@ -83,3 +82,19 @@ def _fetch(provider: str | None, base_url: str | None) -> "Sequence[ModelInfo]":
     except LLMError as error:
         raise with_option_names(error) from None
     return sorted(found, key=lambda model: model["id"])
+
+
+def model_row(
+    model: Mapping[str, Any], provider: str | None, *, for_people: bool
+) -> tuple[str, ...]:
+    """Return the name that `--model` takes, the limits in tokens, and the name for people.
+
+    `provider` is the argument of the command: if it is given, `--model` needs it as a prefix.
+    """
+    option = model["id"] if provider is None else f"{provider}/{model['id']}"
+    window, output = model.get("context_window"), model.get("max_output_tokens")
+    name = model.get("name", "")
+    if not for_people:
+        return option, str(window or ""), str(output or ""), name
+    limits = f"{window:,} tokens" if window else ""
+    return option, limits, "" if name == model["id"] else name, ""

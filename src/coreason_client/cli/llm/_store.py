@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..exits import Failure
-from ._turns import COLUMNS, Summary, Turn, turn_of, turn_row
+from ._turns import COLUMNS, SavedTurn, Summary, turn_of, turn_row
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-__all__ = ["LOCK_TIMEOUT", "Store", "StoreError"]
+__all__ = ["LOCK_TIMEOUT", "ConversationStore", "StoreError"]
 
 LOCK_TIMEOUT = 5.0  # seconds to wait for another process
 _VERSION = 1
@@ -71,14 +71,14 @@ class StoreError(Failure):
     """The saved conversations cannot be used; the message begins with the path of the file."""
 
 
-class Store:
+class ConversationStore:
     """The conversations in a file, which is created when the first turn is saved."""
 
     def __init__(self, path: Path, lock_timeout: float | None = None) -> None:
         self.path = path
         self._lock_timeout = LOCK_TIMEOUT if lock_timeout is None else lock_timeout
 
-    def save(self, turn: Turn) -> None:
+    def save(self, turn: SavedTurn) -> None:
         """Add a turn to its conversation.
 
         Raises:
@@ -93,7 +93,7 @@ class Store:
                 db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (digest, content))
                 db.execute("INSERT INTO turn_blobs VALUES (?, ?)", (added, digest))
 
-    def turns(self, conversation: str) -> list[Turn]:
+    def turns(self, conversation: str) -> list[SavedTurn]:
         """Return the turns of a conversation.
 
         Raises:

@@ -4,19 +4,22 @@ An `Output` shows one answer: as JSON lines, as plain text, or drawn in a termin
 write single lines. All of them sanitise their text, so callers need not remove control characters.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from ._base import Json, Output, Source
-from ._clean import clean, escaped_json
+from ._base import Json, JsonOutput, Output, PlainOutput, Source
 from ._keyboard import echo_off
 from ._lines import (
     LogHandler,
+    clean,
+    escaped_json,
     flush,
     print_dimmed,
     print_error,
     print_stderr,
     print_stdout,
     prompt,
+    show_rows,
+    show_table,
 )
 
 __all__ = [
@@ -45,31 +48,9 @@ def open_output(*, as_json: bool, status: Callable[[], str] = str) -> Output:
     `status` returns a line to show below an answer while it is drawn, or an empty string.
     """
     if as_json:
-        from ._json import JsonOutput
-
         return JsonOutput()
     from ._live import LiveOutput, live_console
 
     if (console := live_console()) is not None:
         return LiveOutput(console, status)
-    from ._plain import PlainOutput
-
     return PlainOutput()
-
-
-def show_table(title: str, description: str, rows: list[tuple[str, str]]) -> None:
-    """Show a title, a description and a table of names and values."""
-    from ._table import show_table as show
-
-    show(title, description, rows)
-
-
-def show_rows(rows: Iterable[tuple[str, ...]]) -> None:
-    """Show rows as they arrive; the last text of a row may be long.
-
-    In a pipe a row is one line with tabs between its texts. In a terminal the last text has a line
-    of its own, which is truncated at the width of the terminal.
-    """
-    from ._table import show_rows as show
-
-    show(rows)

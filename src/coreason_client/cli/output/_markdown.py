@@ -11,7 +11,7 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["Block", "Lines", "stripped_lines"]
+__all__ = ["Lines", "MarkdownBlock", "stripped_lines"]
 
 Lines = list[list[Segment]]
 
@@ -19,7 +19,7 @@ Lines = list[list[Segment]]
 _LANGUAGE = re.compile(r"\s*[A-Za-z][A-Za-z0-9_+#.-]*\s*", re.ASCII)
 
 
-class Block:
+class MarkdownBlock:
     """A block of Markdown without blank lines around it.
 
     If rendering would hide a part of it (a table that is too wide, the URL of an image), the source

@@ -1,10 +1,11 @@
 """The editor of the prompt; the only module that imports prompt_toolkit."""
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,12 +22,17 @@ from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
 from ..output import clean, print_stdout
 from ._history_file import HistoryFile
-from ._key_rules import Edit, after_alt_enter, after_enter, after_typed_ahead
+from ._line_rules import (
+    Edit,
+    after_alt_enter,
+    after_enter,
+    after_typed_ahead,
+    completed_words,
+    file_prefix,
+)
 from ._reader import LineCleared, is_yes
-from ._slash import completed_words, file_prefix
-from ._typed_ahead import typed_ahead
 
-__all__ = ["Editor"]
+__all__ = ["Editor", "typed_ahead"]
 
 _TERMINATED = 128 + signal.SIGTERM
 
@@ -42,7 +48,7 @@ class Editor:
         self._session: PromptSession[str] = PromptSession(
             prompt,
             prompt_continuation=_continuation,
-            multiline=True,  # the keys decide, see `_key_rules`
+            multiline=True,  # the keys decide, see `_line_rules`
             key_bindings=self._key_bindings(),
             history=_StoredHistory(history),
             completer=_SlashCompleter(),
@@ -192,3 +198,42 @@ class _SlashCompleter(Completer):
                 path = Path(prefix + found.text).expanduser()
                 slash = "/" if path.is_dir() else ""
                 yield Completion(f"{found.text}{slash}", found.start_position, found.display)
+
+
+_CHUNK = 65536
+
+if sys.platform != "win32":
+    import termios
+
+    def typed_ahead(fd: int) -> str:
+        """Return the pending lines, also an unfinished one; an Enter is a line break.
+
+        The terminal gives out unfinished lines only while it does not wait for their end.
+        """
+        try:
+            saved = termios.tcgetattr(fd)
+            attributes = list(saved)
+            attributes[3] &= ~termios.ICANON
+            attributes[6] = [*saved[6]]
+            attributes[6][termios.VMIN] = attributes[6][termios.VTIME] = 0
+            termios.tcsetattr(fd, termios.TCSANOW, attributes)
+        except (OSError, termios.error):
+            return ""
+        try:
+            return _read_all(fd).decode(errors="replace").replace("\r", "\n")
+        finally:
+            with suppress(OSError, termios.error):
+                termios.tcsetattr(fd, termios.TCSANOW, saved)
+
+    def _read_all(fd: int) -> bytes:
+        data = b""
+        with suppress(OSError):
+            while piece := os.read(fd, _CHUNK):
+                data += piece
+        return data
+
+else:
+
+    def typed_ahead(fd: int) -> str:
+        """Return nothing: the console keeps the keys for the editor."""
+        return ""

@@ -6,7 +6,13 @@ from typing import Protocol
 
 from ..output import print_stderr, prompt
 
-__all__ = ["PROMPT", "LineCleared", "PlainReader", "Reader", "is_yes"]
+__all__ = [
+    "PROMPT",
+    "LineCleared",
+    "LineReader",
+    "PlainReader",
+    "is_yes",
+]
 
 PROMPT = "> "
 
@@ -19,7 +25,7 @@ class LineCleared(KeyboardInterrupt):
         self.text = text
 
 
-class Reader(Protocol):
+class LineReader(Protocol):
     """Reads what the user types."""
 
     editing: bool

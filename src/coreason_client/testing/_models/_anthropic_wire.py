@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Script, Wire, counts, sse, tool_message, with_calls
+from ._wire import Asked, Chunk, Wire, WireTurn, counts, sse, tool_message, with_calls
 
 __all__ = ["ANTHROPIC", "joined_text"]
 
@@ -79,7 +79,7 @@ def _asked_call(block: Mapping[str, Any]) -> dict[str, Any]:
 # Answers.
 
 
-def _usage(script: Script) -> dict[str, Any]:
+def _usage(script: WireTurn) -> dict[str, Any]:
     if script.usage is None:
         return {}
     names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
@@ -95,7 +95,7 @@ def _usage(script: Script) -> dict[str, Any]:
     return {"usage": found}
 
 
-def _body(script: Script) -> Mapping[str, Any]:
+def _body(script: WireTurn) -> Mapping[str, Any]:
     content: list[dict[str, Any]] = []
     if script.reasoning:
         thinking = "".join(script.reasoning)
@@ -110,7 +110,7 @@ def _body(script: Script) -> Mapping[str, Any]:
     return {**_message(script), "content": content, **finish, **_usage(script)}
 
 
-def _message(script: Script) -> dict[str, Any]:
+def _message(script: WireTurn) -> dict[str, Any]:
     return {"id": script.id, "type": "message", "role": "assistant", "model": script.model}
 
 
@@ -121,7 +121,7 @@ def _event(kind: str, **fields: Any) -> bytes:
     return sse({"type": kind, **fields}, kind)
 
 
-def _stream(script: Script) -> Iterator[Chunk]:
+def _stream(script: WireTurn) -> Iterator[Chunk]:
     begun = {**_message(script), "content": [], "stop_reason": None, "stop_sequence": None}
     usage = _usage(script)
     if usage:
@@ -142,7 +142,7 @@ def _stream(script: Script) -> Iterator[Chunk]:
 _Deltas = list[tuple[dict[str, Any], int]]
 
 
-def _blocks(script: Script) -> Iterator[tuple[dict[str, Any], _Deltas]]:
+def _blocks(script: WireTurn) -> Iterator[tuple[dict[str, Any], _Deltas]]:
     """Yield the start of each block, and its deltas with the number of their pieces."""
     if script.reasoning:
         deltas: _Deltas = [

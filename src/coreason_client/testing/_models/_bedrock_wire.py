@@ -4,15 +4,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import count
+from struct import pack
 from typing import Any
 from urllib.parse import unquote
+from zlib import crc32
 
 from ._anthropic_wire import joined_text
-from ._event_stream import encode
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Call, Chunk, Script, Wire, counts, dumped, tool_message, with_calls
+from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped, tool_message, with_calls
 
-__all__ = ["BEDROCK"]
+__all__ = ["BEDROCK", "encode", "frame"]
 
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "end_turn",
@@ -79,7 +80,7 @@ def _asked_call(use: Mapping[str, Any]) -> dict[str, Any]:
 # Answers.
 
 
-def _usage(script: Script) -> dict[str, Any]:
+def _usage(script: WireTurn) -> dict[str, Any]:
     if script.usage is None:
         return {}
     names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
@@ -94,7 +95,7 @@ def _usage(script: Script) -> dict[str, Any]:
     return {"usage": found}
 
 
-def _body(script: Script) -> Mapping[str, Any]:
+def _body(script: WireTurn) -> Mapping[str, Any]:
     content: list[dict[str, Any]] = []
     if script.reasoning:
         said = {"text": "".join(script.reasoning), "signature": _SIGNATURE}
@@ -118,7 +119,7 @@ def _event(name: str, payload: Any) -> bytes:
     return encode(kinds, dumped(payload))
 
 
-def _stream(script: Script) -> Iterator[Chunk]:
+def _stream(script: WireTurn) -> Iterator[Chunk]:
     yield Chunk(_event("messageStart", {"role": "assistant"}))
     indexes = count()
     for start, deltas in _blocks(script):
@@ -136,7 +137,7 @@ def _stream(script: Script) -> Iterator[Chunk]:
 _Deltas = list[tuple[dict[str, Any], int]]
 
 
-def _blocks(script: Script) -> Iterator[tuple[dict[str, Any], _Deltas]]:
+def _blocks(script: WireTurn) -> Iterator[tuple[dict[str, Any], _Deltas]]:
     """Yield the start of each block, and its deltas with the number of their pieces."""
     if script.reasoning:
         deltas: _Deltas = [({"reasoningContent": {"text": piece}}, 1) for piece in script.reasoning]
@@ -147,7 +148,7 @@ def _blocks(script: Script) -> Iterator[tuple[dict[str, Any], _Deltas]]:
         yield {"toolUse": _use(call)}, [({"toolUse": {"input": piece}}, 1) for piece in call.pieces]
 
 
-def _use(call: Call) -> dict[str, Any]:
+def _use(call: WireCall) -> dict[str, Any]:
     return {"toolUseId": call.id, "name": call.name, "type": "tool_use"}
 
 
@@ -171,3 +172,23 @@ def _failure_event(failure: ModelFailure) -> bytes:
 
 _CONTENT_TYPE = "application/vnd.amazon.eventstream"
 BEDROCK = Wire("bedrock", _CONTENT_TYPE, _read, _stream, _body, _failure, _failure_event)
+
+
+# Framing: `application/vnd.amazon.eventstream`.
+
+
+def encode(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """Return one frame, with headers that are text."""
+    return frame(b"".join(map(_header, headers, headers.values())), payload)
+
+
+def frame(headers: bytes, payload: bytes) -> bytes:
+    """Return one frame with the bytes of its headers, and both checksums."""
+    lengths = pack(">II", 16 + len(headers) + len(payload), len(headers))
+    start = lengths + pack(">I", crc32(lengths)) + headers + payload
+    return start + pack(">I", crc32(start))
+
+
+def _header(name: str, value: str) -> bytes:
+    content = value.encode()
+    return bytes([len(name)]) + name.encode() + b"\7" + pack(">H", len(content)) + content

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._turns import FinishReason, ModelFailure
-from ._wire import CREATED, Asked, Call, Chunk, Script, Wire, counts, dumped, sse
+from ._wire import CREATED, Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped, sse
 
 __all__ = ["CHAT", "chat_error"]
 
@@ -46,7 +46,7 @@ def _read(path: str, body: Mapping[str, Any]) -> Asked:
     )
 
 
-def _usage(script: Script) -> dict[str, Any]:
+def _usage(script: WireTurn) -> dict[str, Any]:
     if script.usage is None:
         return {}
     names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
@@ -63,12 +63,12 @@ def _usage(script: Script) -> dict[str, Any]:
     }
 
 
-def _whole_call(call: Call) -> dict[str, Any]:
+def _whole_call(call: WireCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.text}
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _body(script: Script) -> Mapping[str, Any]:
+def _body(script: WireTurn) -> Mapping[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": "".join(script.text) or None}
     if script.reasoning:
         message["reasoning_content"] = "".join(script.reasoning)
@@ -78,11 +78,11 @@ def _body(script: Script) -> Mapping[str, Any]:
     return {**_common(script, "chat.completion"), "choices": [choice], **_usage(script)}
 
 
-def _common(script: Script, kind: str) -> dict[str, Any]:
+def _common(script: WireTurn, kind: str) -> dict[str, Any]:
     return {"id": script.id, "object": kind, "created": CREATED, "model": script.model}
 
 
-def _stream(script: Script) -> Iterator[Chunk]:
+def _stream(script: WireTurn) -> Iterator[Chunk]:
     def chunk(delta: Mapping[str, Any], pieces: int = 0) -> Chunk:
         return Chunk(sse(_delta(script, delta)), pieces)
 
@@ -99,12 +99,12 @@ def _stream(script: Script) -> Iterator[Chunk]:
     yield from _end(script)
 
 
-def _delta(script: Script, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
+def _delta(script: WireTurn, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     return {**_common(script, "chat.completion.chunk"), "choices": [choice]}
 
 
-def _end(script: Script) -> Iterator[Chunk]:
+def _end(script: WireTurn) -> Iterator[Chunk]:
     options = script.asked.get("stream_options")
     separate = isinstance(options, Mapping) and options.get("include_usage") is True
     last = _delta(script, {}, _FINISH[script.finish])

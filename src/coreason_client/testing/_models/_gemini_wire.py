@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Call, Chunk, Script, Wire, counts, sse, tool_message, with_calls
+from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, counts, sse, tool_message, with_calls
 
 __all__ = ["GEMINI"]
 
@@ -87,7 +87,7 @@ def _asked_call(call: Mapping[str, Any]) -> dict[str, Any]:
 # Answers.
 
 
-def _usage(script: Script) -> dict[str, Any]:
+def _usage(script: WireTurn) -> dict[str, Any]:
     if script.usage is None:
         return {}
     names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
@@ -103,18 +103,18 @@ def _usage(script: Script) -> dict[str, Any]:
     return {"usageMetadata": {name: count for name, count in found.items() if count}}
 
 
-def _response(script: Script, parts: list[Any], finish: str | None = None) -> dict[str, Any]:
+def _response(script: WireTurn, parts: list[Any], finish: str | None = None) -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
     if finish is not None:
         candidate["finishReason"] = finish
     return {"candidates": [candidate], "modelVersion": script.model, "responseId": script.id}
 
 
-def _call_part(call: Call) -> dict[str, Any]:
+def _call_part(call: WireCall) -> dict[str, Any]:
     return {"functionCall": {"id": call.id, "name": call.name, "args": call.value}}
 
 
-def _body(script: Script) -> Mapping[str, Any]:
+def _body(script: WireTurn) -> Mapping[str, Any]:
     parts: list[dict[str, Any]] = []
     if script.reasoning:
         parts.append({"text": "".join(script.reasoning), "thought": True})
@@ -124,7 +124,7 @@ def _body(script: Script) -> Mapping[str, Any]:
     return {**_response(script, parts, _FINISH[script.finish]), **_usage(script)}
 
 
-def _stream(script: Script) -> Iterator[Chunk]:
+def _stream(script: WireTurn) -> Iterator[Chunk]:
     for piece in script.reasoning:
         yield Chunk(sse(_response(script, [{"text": piece, "thought": True}])), 1)
     for piece in script.text:

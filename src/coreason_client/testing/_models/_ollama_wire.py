@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Call, Chunk, Script, Wire, counts, dumped
+from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped
 
 __all__ = ["OLLAMA"]
 
@@ -40,27 +40,27 @@ def _asked_call(function: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": name, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _usage(script: Script) -> dict[str, int]:
+def _usage(script: WireTurn) -> dict[str, int]:
     if script.usage is None:
         return {}
     prompt, completion = counts(script.usage, "prompt_tokens", "completion_tokens")
     return {"prompt_eval_count": prompt, "eval_count": completion}
 
 
-def _line(script: Script, message: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+def _line(script: WireTurn, message: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
     said = {"role": "assistant", "content": "", **message}
     return {"model": script.model, "created_at": _CREATED, "message": said, "done": False, **fields}
 
 
-def _end(script: Script) -> dict[str, Any]:
+def _end(script: WireTurn) -> dict[str, Any]:
     return {"done": True, "done_reason": _FINISH[script.finish], **_usage(script)}
 
 
-def _call(call: Call) -> dict[str, Any]:
+def _call(call: WireCall) -> dict[str, Any]:
     return {"function": {"name": call.name, "arguments": call.value}}
 
 
-def _body(script: Script) -> Mapping[str, Any]:
+def _body(script: WireTurn) -> Mapping[str, Any]:
     message: dict[str, Any] = {"content": "".join(script.text)}
     if script.reasoning:
         message["thinking"] = "".join(script.reasoning)
@@ -69,7 +69,7 @@ def _body(script: Script) -> Mapping[str, Any]:
     return _line(script, message, **_end(script))
 
 
-def _stream(script: Script) -> Iterator[Chunk]:
+def _stream(script: WireTurn) -> Iterator[Chunk]:
     def line(message: Mapping[str, Any], pieces: int) -> Chunk:
         return Chunk(dumped(_line(script, message)) + b"\n", pieces)
 

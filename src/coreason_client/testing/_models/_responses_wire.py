@@ -6,7 +6,18 @@ from typing import Any
 
 from ._chat_wire import chat_error
 from ._turns import ModelFailure
-from ._wire import CREATED, Asked, Call, Chunk, Script, Wire, counts, sse, tool_message, with_calls
+from ._wire import (
+    CREATED,
+    Asked,
+    Chunk,
+    Wire,
+    WireCall,
+    WireTurn,
+    counts,
+    sse,
+    tool_message,
+    with_calls,
+)
 
 __all__ = ["RESPONSES"]
 
@@ -64,7 +75,7 @@ def _content(content: Any) -> Any:
 # Answers.
 
 
-def _output(script: Script) -> list[dict[str, Any]]:
+def _output(script: WireTurn) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if script.reasoning:
         items.append(_reasoning(script))
@@ -73,13 +84,13 @@ def _output(script: Script) -> list[dict[str, Any]]:
     return [*items, *(_call_item(script, call, call.text) for call in script.calls)]
 
 
-def _reasoning(script: Script, summary: Sequence[str] | None = None) -> dict[str, Any]:
+def _reasoning(script: WireTurn, summary: Sequence[str] | None = None) -> dict[str, Any]:
     texts = ["".join(script.reasoning)] if summary is None else summary
     parts = [{"type": "summary_text", "text": text} for text in texts]
     return {"id": f"rs_{script.id}", "type": "reasoning", "summary": parts}
 
 
-def _message(script: Script, content: list[Any], status: str) -> dict[str, Any]:
+def _message(script: WireTurn, content: list[Any], status: str) -> dict[str, Any]:
     common = {"id": f"msg_{script.id}", "type": "message", "role": "assistant"}
     return {**common, "status": status, "content": content}
 
@@ -88,7 +99,7 @@ def _part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": []}
 
 
-def _call_item(script: Script, call: Call, arguments: str) -> dict[str, Any]:
+def _call_item(script: WireTurn, call: WireCall, arguments: str) -> dict[str, Any]:
     return {
         "id": f"fc_{script.id}_{call.id}",
         "type": "function_call",
@@ -99,7 +110,7 @@ def _call_item(script: Script, call: Call, arguments: str) -> dict[str, Any]:
     }
 
 
-def _usage(script: Script) -> dict[str, Any] | None:
+def _usage(script: WireTurn) -> dict[str, Any] | None:
     if script.usage is None:
         return None
     names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
@@ -114,7 +125,7 @@ def _usage(script: Script) -> dict[str, Any] | None:
     }
 
 
-def _response(script: Script, status: str, output: list[Any]) -> dict[str, Any]:
+def _response(script: WireTurn, status: str, output: list[Any]) -> dict[str, Any]:
     finished = status in ("completed", "incomplete")
     reason = _INCOMPLETE.get(script.finish)
     return {
@@ -133,18 +144,18 @@ def _response(script: Script, status: str, output: list[Any]) -> dict[str, Any]:
     }
 
 
-def _status(script: Script) -> str:
+def _status(script: WireTurn) -> str:
     return "incomplete" if script.finish in _INCOMPLETE else "completed"
 
 
-def _body(script: Script) -> Mapping[str, Any]:
+def _body(script: WireTurn) -> Mapping[str, Any]:
     return _response(script, _status(script), _output(script))
 
 
 # Streams.
 
 
-def _stream(script: Script) -> Iterator[Chunk]:
+def _stream(script: WireTurn) -> Iterator[Chunk]:
     numbers = count()
     for kind, event, pieces, is_end in _events(script):
         value = {"type": kind, "sequence_number": next(numbers), **event}
@@ -154,7 +165,7 @@ def _stream(script: Script) -> Iterator[Chunk]:
 Event = tuple[str, Mapping[str, Any], int, bool]
 
 
-def _events(script: Script) -> Iterator[Event]:
+def _events(script: WireTurn) -> Iterator[Event]:
     begun = {"response": _response(script, "in_progress", [])}
     yield "response.created", begun, 0, False
     yield "response.in_progress", begun, 0, False
@@ -169,7 +180,7 @@ def _events(script: Script) -> Iterator[Event]:
     yield f"response.{status}", {"response": _body(script)}, 0, True
 
 
-def _reasoning_events(script: Script, index: int) -> Iterator[Event]:
+def _reasoning_events(script: WireTurn, index: int) -> Iterator[Event]:
     at = {"output_index": index}
     yield "response.output_item.added", {**at, "item": _reasoning(script, [])}, 0, False
     where = {**at, "item_id": f"rs_{script.id}", "summary_index": 0}
@@ -180,7 +191,7 @@ def _reasoning_events(script: Script, index: int) -> Iterator[Event]:
     yield "response.output_item.done", {**at, "item": _reasoning(script)}, 0, False
 
 
-def _text_events(script: Script, index: int) -> Iterator[Event]:
+def _text_events(script: WireTurn, index: int) -> Iterator[Event]:
     at = {"output_index": index}
     text = "".join(script.text)
     added = _message(script, [], "in_progress")
@@ -195,7 +206,7 @@ def _text_events(script: Script, index: int) -> Iterator[Event]:
     yield "response.output_item.done", {**at, "item": item}, 0, False
 
 
-def _call_events(script: Script, call: Call, index: int) -> Iterator[Event]:
+def _call_events(script: WireTurn, call: WireCall, index: int) -> Iterator[Event]:
     at = {"output_index": index}
     added = _call_item(script, call, "")
     yield "response.output_item.added", {**at, "item": added}, 0, False

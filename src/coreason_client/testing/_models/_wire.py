@@ -10,10 +10,10 @@ from ._turns import Break, FinishReason, ModelFailure, ModelToolCall, ModelTurn
 __all__ = [
     "CREATED",
     "Asked",
-    "Call",
     "Chunk",
-    "Script",
     "Wire",
+    "WireCall",
+    "WireTurn",
     "before_break",
     "counts",
     "dumped",
@@ -28,7 +28,7 @@ CREATED = 1_700_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class WireCall:
     """A call of a tool that has its id."""
 
     id: str
@@ -43,14 +43,14 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class WireTurn:
     """A turn with everything that an encoder needs; `asked` is the body of the request."""
 
     id: str
     model: str
     reasoning: tuple[str, ...]
     text: tuple[str, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[WireCall, ...]
     usage: Mapping[str, int] | None
     finish: FinishReason
     asked: Mapping[str, Any]
@@ -82,18 +82,18 @@ class Wire:
     name: str
     content_type: str
     read: Callable[[str, Mapping[str, Any]], Asked]
-    stream: Callable[[Script], Iterable[Chunk]]
-    body: Callable[[Script], Mapping[str, Any]]
+    stream: Callable[[WireTurn], Iterable[Chunk]]
+    body: Callable[[WireTurn], Mapping[str, Any]]
     failure: Callable[[ModelFailure], tuple[Mapping[str, str], Mapping[str, Any]]]
     failure_event: Callable[[ModelFailure], bytes]
 
 
 def script_of(
     turn: ModelTurn, asked: Mapping[str, Any], model: str, number: int, first_call: int
-) -> Script:
+) -> WireTurn:
     """Return the script of a turn: the answer `number`, with calls numbered from `first_call`."""
     calls = tuple(_call(call, first_call + at) for at, call in enumerate(turn.calls))
-    return Script(
+    return WireTurn(
         id=f"fake-{number}",
         model=model,
         reasoning=turn.reasoning_pieces,
@@ -105,8 +105,8 @@ def script_of(
     )
 
 
-def _call(call: ModelToolCall, number: int) -> Call:
-    return Call(call.id or f"call_{number}", call.name, call.pieces, call.value)
+def _call(call: ModelToolCall, number: int) -> WireCall:
+    return WireCall(call.id or f"call_{number}", call.name, call.pieces, call.value)
 
 
 def before_break(chunks: Iterable[Chunk], after: Break) -> Iterator[Chunk]:

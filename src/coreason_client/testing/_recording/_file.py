@@ -1,6 +1,6 @@
 """The file of a recording: JSON lines. Pure.
 
-Each chunk is a line of its own, so that a difference between two recordings is a difference between
+Each chunk has its own line, so that a difference between two recordings is a difference between
 lines, and every program that reads JSON can read it. The first line has the version. Then follow,
 for each exchange, a line with the request, one with the head of the response, one for each chunk
 and one with the end. See docs/testing.md.
@@ -8,14 +8,71 @@ and one with the end. See docs/testing.md.
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
-from ._bytes_text import bytes_of, fields_of
-from ._chunk_lines import CHUNK_FIELDS, chunk_fields, chunk_of
-from ._exchange import End, Exchange, Headers, RecordedChunk, Recording
+__all__ = [
+    "BASE",
+    "CHUNK_FIELDS",
+    "End",
+    "RecordedChunk",
+    "RecordedExchange",
+    "Recording",
+    "RecordingError",
+    "bytes_of",
+    "chunk_fields",
+    "chunk_of",
+    "dump",
+    "fields_of",
+    "load",
+]
 
-__all__ = ["RecordingError", "dump", "load"]
+
+BASE = "http://recording.invalid"
+"""Stands for the origin of the service in a file; the client gets that of the replay."""
+
+End: TypeAlias = Literal["complete", "disconnect", "client left"]
+"""The end of a response: complete, cut off by the service, or left by the client."""
+
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChunk:
+    """A chunk of a body; `at` is in seconds after the request, None if times are not recorded."""
+
+    data: bytes
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedExchange:
+    """A request and its response; `status` is None if the service closed the connection instead.
+
+    `target` is the path with its query. `chunked` is False if the response has a length.
+    """
+
+    method: str
+    target: str
+    headers: Headers
+    body: bytes
+    status: int | None = None
+    response_headers: Headers = ()
+    chunked: bool = False
+    at: float | None = None
+    chunks: tuple[RecordedChunk, ...] = ()
+    end: End = "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """All exchanges, in the order in which they began; `base` is the path of the service's URL."""
+
+    exchanges: tuple[RecordedExchange, ...]
+    base: str = ""
+
 
 _FORMAT = "coreason-recording"
 _VERSION = 1
@@ -61,7 +118,7 @@ def _dumped(value: Mapping[str, Any]) -> str:
 # Writing.
 
 
-def _lines(number: int, exchange: Exchange) -> Iterator[dict[str, Any]]:
+def _lines(number: int, exchange: RecordedExchange) -> Iterator[dict[str, Any]]:
     request = {"request": number, "method": exchange.method, "path": exchange.target}
     yield {**request, "headers": _joined(exchange.headers), **_body(exchange.body)}
     if exchange.status is not None:
@@ -155,7 +212,7 @@ class _Line:
             raise self.error(f"has a body that cannot be read: {error}") from None
 
 
-def _exchange(line: _Line, rest: Iterator[_Line]) -> Exchange:
+def _exchange(line: _Line, rest: Iterator[_Line]) -> RecordedExchange:
     if line.get("request") is None:
         raise line.error("must be the line of a request")
     lines = [*_until_end(line, rest)]
@@ -163,7 +220,7 @@ def _exchange(line: _Line, rest: Iterator[_Line]) -> Exchange:
     status = None if response is None else response.get("status")
     if status is not None and not (isinstance(status, int) and 100 <= status <= 599):
         raise lines[0].error("must have a 'status' from 100 to 599")
-    return Exchange(
+    return RecordedExchange(
         method=line.text("method"),
         target=line.text("path"),
         headers=line.headers(),
@@ -197,3 +254,143 @@ def _end(line: _Line) -> End:
     if end not in get_args(End):
         raise line.error(f"must have an 'end' that is one of {', '.join(get_args(End))}")
     return end
+
+
+# Chunks. JSON and server-sent events with JSON are written as JSON, because JSON within a text is
+# hard to read. That is done only if the same bytes come back; everything else is text or base64.
+
+CHUNK_FIELDS = frozenset({"chunk", "events", "json", "base64"})
+_FIELDS = ("event", "id", "retry", "data", "text")
+
+
+def chunk_fields(data: bytes) -> dict[str, Any]:
+    """Return the fields of a line for the bytes of a chunk."""
+    for name, read in (("events", _events), ("json", _json)):
+        try:
+            fields = {name: read(data.decode())}
+            if chunk_of(fields) == data:
+                return fields
+        except ValueError:
+            pass
+    return fields_of(data, "chunk")
+
+
+def chunk_of(fields: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a chunk for the fields of its line.
+
+    Raises:
+        ValueError: they are not the fields of a chunk.
+    """
+    if "events" in fields:
+        events = fields["events"]
+        if not isinstance(events, list):
+            raise ValueError("'events' must be a list")
+        return "".join(map(_event_text, events)).encode()
+    if "json" in fields:
+        return _compact(fields["json"]).encode()
+    return bytes_of(fields, "chunk")
+
+
+def _json(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _events(text: str) -> list[dict[str, Any]]:
+    *events, rest = text.split("\n\n")
+    if rest or not events:
+        raise ValueError("not complete events")
+    return [_event(event) for event in events]
+
+
+def _event(text: str) -> dict[str, Any]:
+    event: dict[str, Any] = {}
+    for line in text.split("\n"):
+        name, colon, value = line.partition(": ")
+        if not colon or name not in _FIELDS or name == "text":
+            raise ValueError("not a usual event")
+        if name == "data":
+            try:
+                event["data"] = _json(value)
+            except ValueError:
+                event["text"] = value
+        else:
+            event[name] = value
+    return event
+
+
+def _event_text(event: Any) -> str:
+    if not isinstance(event, dict) or not event.keys() <= set(_FIELDS):
+        raise ValueError(f"an event must have only the fields {', '.join(_FIELDS)}")
+    lines = [f"{_line_name(name)}: {_line_value(name, value)}" for name, value in event.items()]
+    return "\n".join([*lines, "", ""])
+
+
+def _line_name(name: str) -> str:
+    return "data" if name == "text" else name
+
+
+def _line_value(name: str, value: Any) -> str:
+    if name == "data":
+        return _compact(value)
+    if not isinstance(value, str):
+        raise ValueError(f"{name!r} of an event must be text")
+    return value
+
+
+# Bytes, as readable JSON fields, and back without a difference.
+
+_EDGE = 3  # the most bytes that a chunk can have of a character that is split
+
+
+def fields_of(data: bytes, name: str) -> dict[str, str]:
+    """Return the fields for bytes: text in the field `name`, or else `base64`.
+
+    If only the characters at the ends are split, their bytes are in `before` and `after`, as hex.
+    """
+    for first in range(min(_EDGE, len(data)) + 1):
+        for last in range(min(_EDGE, len(data) - first) + 1):
+            before, after = data[:first], data[len(data) - last :]
+            if not (_continues(before) and _begins(after)):
+                continue
+            try:
+                text = data[first : len(data) - last].decode()
+            except UnicodeDecodeError:
+                continue
+            fields = {"before": before.hex(), name: text, "after": after.hex()}
+            return {key: value for key, value in fields.items() if value or key == name}
+    return {"base64": b64encode(data).decode()}
+
+
+def _continues(edge: bytes) -> bool:
+    return all(0x80 <= byte < 0xC0 for byte in edge)
+
+
+def _begins(edge: bytes) -> bool:
+    return not edge or (0xC2 <= edge[0] <= 0xF4 and _continues(edge[1:]))
+
+
+def bytes_of(fields: Mapping[str, Any], name: str) -> bytes:
+    """Return the bytes for fields.
+
+    Raises:
+        ValueError: a field is not what `fields_of` makes.
+    """
+    if "base64" in fields:
+        return b64decode(_text(fields, "base64"), validate=True)
+    ends = [bytes.fromhex(_text(fields, key)) for key in ("before", "after")]
+    return ends[0] + _text(fields, name).encode() + ends[1]
+
+
+def _text(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key, "")
+    if not isinstance(value, str):
+        raise ValueError(f"{key!r} must be text")
+    return value

@@ -8,17 +8,28 @@ once is removed everywhere: a service may repeat a key in its answer, also split
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
 from ..._secret import header_secrets, redact
-from ._boundaries import Span, merged_spans, replace_spans, spans_of
-from ._exchange import Exchange, Headers, RecordedChunk, Recording
-from ._secret_names import MASK, is_secret_header, is_secret_name
+from .._secret_names import MASK, is_secret_header, is_secret_name
+from ._file import Headers, RecordedChunk, RecordedExchange, Recording
 
-__all__ = ["environment_secrets", "request_secrets", "without_secrets"]
+__all__ = [
+    "Span",
+    "environment_secrets",
+    "merged_spans",
+    "replace_spans",
+    "request_secrets",
+    "spans_of",
+    "without_secrets",
+]
+
+Span = tuple[int, int]
+"""The first byte of a part, and the first one after it."""
 
 _MIN_LENGTH = 6  # of a secret that is looked for everywhere; as in `_secret.py`
 # In a query these are credentials, elsewhere they are usually something else.
@@ -58,7 +69,7 @@ _FIELDS = (
 # Finding.
 
 
-def request_secrets(exchange: Exchange) -> set[str]:
+def request_secrets(exchange: RecordedExchange) -> set[str]:
     """Return the secrets in a request and in its response."""
     found: set[str] = set()
     for headers in (exchange.headers, exchange.response_headers):
@@ -165,7 +176,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield data.hex()
 
 
-def _cleaned(exchange: Exchange, forms: set[str]) -> Exchange:
+def _cleaned(exchange: RecordedExchange, forms: set[str]) -> RecordedExchange:
     chunks = [chunk.data for chunk in exchange.chunks]
     cleaned = _clean_chunks(chunks, forms)
     return replace(
@@ -253,3 +264,55 @@ def _masked(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _masked(item) for name, item in value.items()}
     return value
+
+
+# Boundaries: parts of a body are replaced, and its chunks begin and end where they did.
+
+
+def spans_of(body: bytes, part: bytes) -> list[Span]:
+    """Return where a part occurs in a body."""
+    found: list[Span] = []
+    at = body.find(part) if part else -1
+    while at >= 0:
+        found.append((at, at + len(part)))
+        at = body.find(part, at + len(part))
+    return found
+
+
+def merged_spans(spans: Iterable[Span]) -> list[Span]:
+    """Return spans in their order, with those joined that overlap."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def replace_spans(
+    chunks: Sequence[bytes], spans: Iterable[Span], replacement: bytes
+) -> list[bytes]:
+    """Return the chunks with each span of their joined bytes replaced.
+
+    A boundary within a span stays at the same distance from its start, or at its end.
+    """
+    body = b"".join(chunks)
+    pieces: list[bytes] = []
+    moved: list[int] = []
+    ends = [*accumulate(map(len, chunks))]
+    done, size = 0, 0
+    for start, end in [*merged_spans(spans), (len(body), len(body))]:
+        while len(moved) < len(ends) and ends[len(moved)] <= start:
+            moved.append(size + ends[len(moved)] - done)
+        pieces.append(body[done:start])
+        size += start - done
+        if end > start:
+            while len(moved) < len(ends) and ends[len(moved)] < end:
+                moved.append(size + min(ends[len(moved)] - start, len(replacement)))
+            pieces.append(replacement)
+            size += len(replacement)
+        done = end
+    changed = b"".join(pieces)
+    starts = [0, *moved][:-1]
+    return [changed[start:end] for start, end in zip(starts, moved, strict=True)]

@@ -11,11 +11,10 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from .._http_bytes import HTTPHead, MalformedHTTP, read_body, read_head
-from .._loopback import HTTPRequest, ResponseWriter
-from ._exchange import End
+from .._loopback import HTTPHead, HTTPRequest, MalformedHTTP, ResponseWriter, read_body, read_head
+from ._file import End
 
-__all__ = ["Observer", "Unreachable", "Upstream"]
+__all__ = ["ResponseObserver", "Unreachable", "Upstream"]
 
 T = TypeVar("T")
 
@@ -37,7 +36,7 @@ class Unreachable(Exception):
     """The service cannot be reached, or its answer cannot be passed on."""
 
 
-class Observer(Protocol):
+class ResponseObserver(Protocol):
     """Gets a response while it is passed on, and may change it."""
 
     def begins(self, status: int, headers: tuple[tuple[str, str], ...], *, chunked: bool) -> None:
@@ -62,7 +61,7 @@ class Upstream:
         self._netloc = parts.netloc
 
     async def forward(
-        self, request: HTTPRequest, response: ResponseWriter, observer: Observer
+        self, request: HTTPRequest, response: ResponseWriter, observer: ResponseObserver
     ) -> None:
         """Pass a request on, and its response back.
 
@@ -70,7 +69,7 @@ class Upstream:
             Unreachable: the service cannot be reached, or its answer cannot be passed on.
         """
         reader, writer = await self._connect()
-        left = asyncio.ensure_future(response.until_left())
+        left = asyncio.ensure_future(response.until_disconnected())
         try:
             writer.write(self._message(request))
             await writer.drain()
@@ -105,7 +104,7 @@ async def _pass_back(
     method: str,
     reader: asyncio.StreamReader,
     response: ResponseWriter,
-    observer: Observer,
+    observer: ResponseObserver,
     left: "asyncio.Future[None]",
 ) -> None:
     try:
@@ -141,7 +140,7 @@ async def _pass_message(
     head: HTTPHead,
     reader: asyncio.StreamReader,
     response: ResponseWriter,
-    observer: Observer,
+    observer: ResponseObserver,
     left: "asyncio.Future[None]",
 ) -> None:
     status = _status(head)
@@ -161,7 +160,7 @@ async def _pass_message(
         observer.ends("complete" if complete else "disconnect")
         return
     await response.start(status, sent_headers)
-    async for chunk in _until_left(body, left):
+    async for chunk in _until_disconnected(body, left):
         data, goes_on = observer.passes(chunk)
         await response.send(data)
         if not goes_on:
@@ -180,14 +179,14 @@ async def _read_whole(
     """Return a body, and False if it broke off."""
     blocks: list[bytes] = []
     try:
-        async for block in _until_left(body, left):
+        async for block in _until_disconnected(body, left):
             blocks.append(block)  # noqa: PERF401 - what was read is needed if it breaks off
     except (ConnectionError, asyncio.IncompleteReadError):
         return b"".join(blocks), False
     return b"".join(blocks), True
 
 
-async def _until_left(
+async def _until_disconnected(
     body: AsyncIterator[bytes], left: "asyncio.Future[None]"
 ) -> AsyncIterator[bytes]:
     iterator = aiter(body)

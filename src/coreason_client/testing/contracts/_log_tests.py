@@ -42,7 +42,7 @@ class ManualClock:
 
 
 class LogTests(ABC):
-    """Tests that each get a log of their own."""
+    """Tests that each get their own log."""
 
     @abstractmethod
     def make_log(self, clock: ManualClock, folder: Path) -> StreamLog:

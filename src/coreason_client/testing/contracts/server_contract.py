@@ -1,17 +1,23 @@
 """The contract of a CAP server as tests, for people who write one in any language."""
 
+import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 from uuid import uuid4
 
+import httpx2
 import pytest
 
-from .._terminal import is_terminal
-from ._cap_peer import CAPAnswer, CAPPeer, question_body
+from coreason_manifest.definitions.presentation import StreamPacket, parse_packet
 
-__all__ = ["ServerContract", "ServerUnderTest"]
+from ...sse import ServerSentEvent, SSEDecoder
+from .._exactly_once import is_terminal
+
+__all__ = ["CAPAnswer", "CAPPeer", "ServerContract", "ServerUnderTest", "question_body"]
 
 _POSITIONS = 12  # at most, from which a long answer is resumed
 _NUMBERED = "test_an_answer_is_a_numbered_stream"
@@ -70,12 +76,12 @@ class ServerContract:
             pytest.skip(f"it builds on {failed}, which fails")
 
     @pytest.fixture
-    def peer(self, cap_server: ServerUnderTest) -> Iterator[CAPPeer]:
+    def peer(self, cap_server: ServerUnderTest) -> "Iterator[CAPPeer]":
         """A client with the key."""
         yield from _peer(cap_server, cap_server.key)
 
     @pytest.fixture
-    def other(self, cap_server: ServerUnderTest) -> Iterator[CAPPeer]:
+    def other(self, cap_server: ServerUnderTest) -> "Iterator[CAPPeer]":
         """A client with the key of another principal."""
         if cap_server.other_key is None:
             pytest.skip("the server has no `other_key`")
@@ -84,13 +90,13 @@ class ServerContract:
     # An answer.
 
     def test_an_answer_is_a_numbered_stream(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """The packets count 1, 2, 3, … and only the last one ends the stream."""
         _check_numbered(peer.ask(question_body(cap_server.question)))
 
     def test_every_event_has_its_position_as_id(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """An id is `<stream_id>:<seq>`; others follow if other processes wrote the packet."""
         _check_ids(peer.ask(question_body(cap_server.question)))
@@ -98,7 +104,7 @@ class ServerContract:
     # Resuming.
 
     def test_a_resume_gives_exactly_the_rest(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """After any position the same packets follow as in the first response."""
         body = question_body(cap_server.question)
@@ -108,7 +114,7 @@ class ServerContract:
             assert (rest.status, rest.packets) == (200, whole.packets[seq + 1 :])
 
     def test_a_stream_id_alone_replays_the_stream(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """A client of a server without ids has nothing else to resume from."""
         body = question_body(cap_server.question)
@@ -117,7 +123,7 @@ class ServerContract:
         assert again.packets == whole.packets
 
     def test_an_answer_survives_a_lost_connection(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """A client that leaves in the middle and comes back has every packet once."""
         body = question_body(cap_server.question)
@@ -128,7 +134,7 @@ class ServerContract:
         assert [packet.seq for packet in packets] == list(range(1, len(packets) + 1))
         assert is_terminal(packets[-1])
 
-    def test_nothing_follows_the_end(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
+    def test_nothing_follows_the_end(self, cap_server: ServerUnderTest, peer: "CAPPeer") -> None:
         """A resume after the last packet has no packets: 204, or an empty stream."""
         body = question_body(cap_server.question)
         whole = peer.ask(body)
@@ -139,14 +145,14 @@ class ServerContract:
     # Requests.
 
     def test_a_repeated_request_joins_its_stream(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """The same `request_id` never starts the agent twice."""
         body = question_body(cap_server.question)
         assert peer.ask(body).packets == peer.ask(body).packets
 
     def test_equal_requests_at_once_share_a_stream(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """Whichever comes first begins the stream, and all of them read it."""
         body = question_body(cap_server.question)
@@ -156,7 +162,7 @@ class ServerContract:
         assert answers[0].packets
 
     def test_another_body_with_the_same_id_is_a_conflict(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """A known `request_id` with another question is refused with 409, also in a resume."""
         body = question_body(cap_server.question)
@@ -166,7 +172,7 @@ class ServerContract:
         assert_problem(peer.ask(changed, whole.ids[0]), 409)
         assert_problem(peer.ask(question_body(cap_server.question), whole.ids[0]), 409)
 
-    def test_an_invalid_body_is_refused(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
+    def test_an_invalid_body_is_refused(self, cap_server: ServerUnderTest, peer: "CAPPeer") -> None:
         """JSON of another shape is refused with 422 (or 400), other media types with 415."""
         body = question_body(cap_server.question)
         invalid: list[object] = [{}, {**body, "request_id": "7"}, {**body, "payload": {}}, []]
@@ -179,8 +185,10 @@ class ServerContract:
 
     # Positions.
 
-    def test_a_wrong_position_is_refused(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
-        """400 for what is no position, 404 for an unknown stream, 410 for a packet it has not."""
+    def test_a_wrong_position_is_refused(
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
+    ) -> None:
+        """400 for a wrong position, 404 for an unknown stream, 410 for a packet it has not."""
         body = question_body(cap_server.question)
         whole = peer.ask(body)
         stream_id = whole.packets[0].stream_id
@@ -191,7 +199,7 @@ class ServerContract:
 
     # Reading and cancelling by the id of the stream.
 
-    def test_a_stream_is_read_by_its_id(self, cap_server: ServerUnderTest, peer: CAPPeer) -> None:
+    def test_a_stream_is_read_by_its_id(self, cap_server: ServerUnderTest, peer: "CAPPeer") -> None:
         """`GET /streams/{id}` gives the packets, from the start or after a position."""
         whole = peer.ask(question_body(cap_server.question))
         path = f"/streams/{whole.packets[0].stream_id}"
@@ -203,7 +211,7 @@ class ServerContract:
         assert_problem(peer.send("GET", f"/streams/{uuid4()}"), 404)
 
     def test_a_stream_is_cancelled_by_its_id(
-        self, cap_server: ServerUnderTest, peer: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer"
     ) -> None:
         """`DELETE /streams/{id}` ends the answer with a fatal error, and may be repeated."""
         if cap_server.slow_question is None:
@@ -217,7 +225,7 @@ class ServerContract:
         assert is_terminal(last)
         assert getattr(last.p, "code", None) == "cancelled"
 
-    def test_an_unknown_stream_cannot_be_cancelled(self, peer: CAPPeer) -> None:
+    def test_an_unknown_stream_cannot_be_cancelled(self, peer: "CAPPeer") -> None:
         """404, as for a stream of another principal."""
         assert_problem(peer.send("DELETE", f"/streams/{uuid4()}"), 404)
 
@@ -234,7 +242,7 @@ class ServerContract:
                 assert refused.headers["www-authenticate"].lower().startswith("bearer")
 
     def test_principals_do_not_see_one_another(
-        self, cap_server: ServerUnderTest, peer: CAPPeer, other: CAPPeer
+        self, cap_server: ServerUnderTest, peer: "CAPPeer", other: "CAPPeer"
     ) -> None:
         """The stream of another principal does not exist."""
         body = question_body(cap_server.question)
@@ -260,7 +268,7 @@ class ServerContract:
 _JSON = {"Content-Type": "application/json"}
 
 
-def _peer(server: ServerUnderTest, key: str | None) -> Iterator[CAPPeer]:
+def _peer(server: ServerUnderTest, key: str | None) -> "Iterator[CAPPeer]":
     peer = CAPPeer(server.url, key, server.timeout)
     try:
         yield peer
@@ -283,7 +291,7 @@ def _first_failed(server: ServerUnderTest) -> str | None:
     return None
 
 
-def _check_numbered(answer: CAPAnswer) -> None:
+def _check_numbered(answer: "CAPAnswer") -> None:
     assert answer.status == 200, answer.body
     assert answer.headers["content-type"].startswith("text/event-stream")
     packets = answer.packets
@@ -293,7 +301,7 @@ def _check_numbered(answer: CAPAnswer) -> None:
     assert [is_terminal(packet) for packet in packets] == [False] * (len(packets) - 1) + [True]
 
 
-def _check_ids(answer: CAPAnswer) -> None:
+def _check_ids(answer: "CAPAnswer") -> None:
     for event_id, packet in zip(answer.ids, answer.packets, strict=True):
         stream_id, seq, *epoch = event_id.split(":")
         assert (stream_id.lower(), seq) == (str(packet.stream_id), str(packet.seq))
@@ -305,7 +313,103 @@ def _some(positions: range) -> range:
     return positions[:: max(1, len(positions) // _POSITIONS)]
 
 
-def assert_problem(answer: CAPAnswer, *statuses: int) -> None:
+def assert_problem(answer: "CAPAnswer", *statuses: int) -> None:
     """Check a refusal: one of these statuses, and a body that says why."""
     assert answer.status in statuses, (answer.status, answer.body[:500])
     assert answer.body, f"a refusal with {answer.status} must say why"
+
+
+def question_body(question: str, request_id: str | None = None) -> dict[str, Any]:
+    """Return the body of a request with one question."""
+    message = {"role": "user", "parts": [{"type": "text", "content": question}]}
+    return {
+        "request_id": request_id or str(uuid4()),
+        "context": {"session_id": str(uuid4()), "user_id": "contract"},
+        "payload": {"messages": [message]},
+    }
+
+
+@dataclass
+class CAPAnswer:
+    """A response: its status and headers, and the events that were read."""
+
+    status: int
+    headers: httpx2.Headers
+    events: list[ServerSentEvent] = field(default_factory=list)
+    body: bytes = b""
+
+    @property
+    def packets(self) -> list[StreamPacket]:
+        """The packets of the events."""
+        return [parse_packet(event.data_bytes) for event in self.events]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the events."""
+        return [event.id for event in self.events]
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Return what httpx2 would load for each client; it takes longer than a test."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+class CAPPeer:
+    """Sends requests to one server with one key."""
+
+    def __init__(self, url: str, key: str | None, timeout: float) -> None:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._http = httpx2.Client(
+            base_url=url.rstrip("/"),
+            headers=headers,
+            timeout=timeout,
+            trust_env=False,
+            verify=_authorities(),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def ask(self, body: object, last_event_id: str | None = None, **options: Any) -> CAPAnswer:
+        """Send `POST /assist`, and read the whole response."""
+        return self.send("POST", "/assist", last_event_id, json=body, **options)
+
+    def send(
+        self, method: str, path: str, last_event_id: str | None = None, **options: Any
+    ) -> CAPAnswer:
+        """Send a request, and read the whole response."""
+        with self.open(method, path, last_event_id, **options) as (answer, chunks):
+            for chunk in chunks:
+                answer.body += chunk
+        if _is_stream(answer):
+            answer.events = list(SSEDecoder().feed(answer.body))
+        return answer
+
+    @contextmanager
+    def open(
+        self, method: str, path: str, last_event_id: str | None = None, **options: Any
+    ) -> Iterator[tuple[CAPAnswer, Iterator[bytes]]]:
+        """Send a request; yield the response without its body, and the chunks of the body."""
+        headers = dict(options.pop("headers", {}))
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        with self._http.stream(method, path, headers=headers, **options) as response:
+            yield CAPAnswer(response.status_code, response.headers), response.iter_bytes()
+
+    def first_packets(self, body: object, count: int) -> CAPAnswer:
+        """Read so many packets of an answer, and close the connection."""
+        decoder = SSEDecoder()
+        with self.open("POST", "/assist", json=body) as (answer, chunks):
+            for chunk in chunks:
+                answer.events += decoder.feed(chunk)
+                if len(answer.events) >= count:
+                    break
+        del answer.events[count:]
+        return answer
+
+
+def _is_stream(answer: "CAPAnswer") -> bool:
+    media_type = answer.headers.get("content-type", "").partition(";")[0].strip()
+    return answer.status == 200 and media_type == "text/event-stream"

@@ -1,21 +1,156 @@
-"""One request to the fault server, and the methods with which a fault answers it."""
+"""A connection to the fault server, a request on it, and the methods with which a fault answers."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import asyncio
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal
 
+from .._loopback import read_body, read_head
+from .._secret_names import HiddenHeaders
 from . import _wire as wire
-from ._connection import Connection
 from ._run import FaultRun, RecordedRequest
-from ._wire import EVENT_STREAM, Packet, sse
+from ._wire import EVENT_STREAM, Packet, block, sse
 
-__all__ = ["BadCursorError", "Exchange"]
+__all__ = [
+    "MIB",
+    "PIECE",
+    "BadCursorError",
+    "Connection",
+    "FaultExchange",
+    "How",
+    "Loss",
+    "cut",
+    "cut_in_half",
+    "lose",
+    "replace_next",
+]
+
+
+_READ_SIZE: Final = 64 * 1024
+_MAX_REQUEST: Final = 64 * 1024 * 1024
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+
+
+class Connection:
+    """One accepted socket; only the task that serves it uses it."""
+
+    def __init__(self, sock: socket.socket, origin: str, number: int, timeout: float) -> None:
+        self.origin = origin
+        self.number = number
+        self.is_open = True
+        self.finished = False
+        self.run: FaultRun | None = None
+        self._sock = sock
+        self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._buffer = bytearray()
+
+    def attach(self, run: FaultRun) -> None:
+        """Count this connection as one of the run, and no longer of the run before."""
+        if run is not self.run:
+            self._count(-1)
+            self.run = run
+            self._count(1)
+
+    def _count(self, change: int) -> None:
+        if self.run is not None:
+            self.run.record.add_open(change)
+
+    async def send(self, data: bytes) -> None:
+        """Hand bytes to the kernel and let other tasks run."""
+        async with asyncio.timeout(self._timeout):
+            await self._loop.sock_sendall(self._sock, data)
+        if self.run is not None:
+            self.run.record.add_sent(len(data))
+        await asyncio.sleep(0)  # sock_sendall does not yield when the kernel takes all at once
+
+    def fin(self) -> None:
+        """End our direction only, so that it can still be seen when the client closes its own."""
+        if self.is_open and not self.finished:
+            self.finished = True
+            with contextlib.suppress(OSError):  # the client was faster
+                self._sock.shutdown(socket.SHUT_WR)
+
+    def rst(self) -> None:
+        """Reset the connection."""
+        if self.is_open:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            self.close()
+
+    def close(self) -> None:
+        """Close the socket and count it."""
+        if self.is_open:
+            self.is_open = False
+            self._sock.close()
+            self._count(-1)
+
+    async def until_gone(self) -> None:
+        """Wait until the client closes; bytes that come after our FIN are answered with RST."""
+        async with asyncio.timeout(self._timeout):
+            while await self._loop.sock_recv(self._sock, _READ_SIZE):
+                if self.finished:
+                    self.rst()
+                    return
+
+    async def read_request(self) -> RecordedRequest:
+        """Read one request in full, or raise ConnectionError when the client disconnects."""
+        head = await read_head(self)
+        if head is None:
+            raise ConnectionResetError
+        method, target, _ = head.start.split(" ")
+        return RecordedRequest(
+            method=method,
+            target=target,
+            path="/" + target.partition("?")[0].lstrip("/").partition("/")[2],
+            headers=HiddenHeaders(head.sent),
+            raw_headers=head.sent,
+            body=b"".join([piece async for piece in read_body(self, head)]),
+            origin=self.origin,
+            connection=self.number,
+            at=time.monotonic(),
+        )
+
+    async def readuntil(self, separator: bytes) -> bytes:
+        """Return the bytes up to a separator, and with it."""
+        while (at := self._buffer.find(separator)) < 0:
+            await self._receive()
+        return self._take(at + len(separator))
+
+    async def readexactly(self, n: int) -> bytes:
+        """Return so many bytes."""
+        while len(self._buffer) < n:
+            await self._receive()
+        return self._take(n)
+
+    async def read(self, n: int) -> bytes:
+        """Return some bytes, at most so many."""
+        if not self._buffer:
+            await self._receive()
+        return self._take(n)
+
+    def _take(self, size: int) -> bytes:
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
+
+    async def _receive(self) -> None:
+        async with asyncio.timeout(self._timeout):
+            data = await self._loop.sock_recv(self._sock, _READ_SIZE)
+        if not data:
+            raise ConnectionResetError
+        self._buffer += data
+        if len(self._buffer) > _MAX_REQUEST:
+            raise ValueError(f"a request of more than {_MAX_REQUEST} bytes")
 
 
 class BadCursorError(ValueError):
     """The Last-Event-ID is none that this stream has sent."""
 
 
-class Exchange:
+class FaultExchange:
     """One request, and the methods to answer it, correctly or not."""
 
     def __init__(self, connection: Connection, run: FaultRun, request: RecordedRequest) -> None:
@@ -43,7 +178,7 @@ class Exchange:
 
     @property
     def has_fault(self) -> bool:
-        """Whether a fault that affects some attempts affects this one."""
+        """True if a fault that affects some attempts affects this one."""
         first = self.attempt == 1
         again = self.attempt <= int(self.options.get("times", 1))
         return first or (again and self.fault_at < len(self.run.packets))
@@ -179,3 +314,45 @@ class Exchange:
     async def serve_rest(self) -> None:
         """Answer this request correctly."""
         await self.serve(self.remaining())
+
+
+# Steps that several faults have in common.
+
+How = Literal["fin", "rst", "end"]
+Loss = Literal["fin", "hang"]
+
+MIB: Final = 1024 * 1024
+PIECE: Final = 64 * 1024
+
+
+async def cut(exchange: FaultExchange, event: bytes, keep: int, how: How) -> None:
+    """Send the first bytes of an event and end the connection there."""
+    if how == "end":
+        await exchange.chunk(event[:keep])  # a body can only end cleanly after a whole chunk
+    else:
+        await exchange.part(event, keep)
+    await exchange.stop(how)
+
+
+async def cut_in_half(exchange: FaultExchange, rest: list[Packet], how: How) -> None:
+    """End the connection in the middle of the next event."""
+    event = sse(rest[0]) if rest else b""
+    await cut(exchange, event, len(event) // 2, how)
+
+
+async def lose(exchange: FaultExchange, loss: Loss = "fin") -> None:
+    """Send up to the point of the fault and lose the connection in the middle of an event."""
+    rest = await exchange.until_fault()
+    if loss == "hang":
+        await exchange.hang()
+    else:
+        await cut_in_half(exchange, rest, "fin")
+
+
+async def replace_next(exchange: FaultExchange, data: Callable[[Packet], bytes]) -> None:
+    """Send other data in place of the next packet, then all the rest and a clean end."""
+    first, *rest = await exchange.until_fault()
+    # The rest follows: a client that merely skips the bad packet ends without an error.
+    await exchange.chunk(block(data(first), first.event_id))
+    await exchange.events(rest)
+    await exchange.end()

@@ -7,7 +7,7 @@ from ._wire import Packet, number
 
 __all__ = [
     "EMOJI",
-    "Plan",
+    "LogPlan",
     "emoji_log",
     "far_jump_log",
     "fatal_log",
@@ -26,7 +26,7 @@ _CLOSE: Final[tuple[str, str | dict[str, Any]]] = ("CLOSE", {"reason": "done"})
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LogPlan:
     """The arguments for the packets of a stream; `{n}` in the text is the packet's number."""
 
     stream_id: str
@@ -40,17 +40,17 @@ class Plan:
         return [("DELTA", self.text.replace("{n}", str(n))) for n in range(1, total + 1)]
 
 
-def plain_log(plan: Plan) -> list[Packet]:
+def plain_log(plan: LogPlan) -> list[Packet]:
     """Build the words and a CLOSE, numbered from 1 without a gap."""
     return number(plan.stream_id, [*plan.words(), _CLOSE])
 
 
-def emoji_log(plan: Plan) -> list[Packet]:
+def emoji_log(plan: LogPlan) -> list[Packet]:
     """Build the plain log with a character of four bytes in every text."""
     return plain_log(replace(plan, text=plan.text + EMOJI))
 
 
-def gap_log(plan: Plan, *, skip: int = 2) -> list[Packet]:
+def gap_log(plan: LogPlan, *, skip: int = 2) -> list[Packet]:
     """Build the plain log with numbers left out after the point of the fault."""
     ahead = plan.fault_after
     return [
@@ -59,21 +59,21 @@ def gap_log(plan: Plan, *, skip: int = 2) -> list[Packet]:
     ]
 
 
-def swapped_log(plan: Plan) -> list[Packet]:
+def swapped_log(plan: LogPlan) -> list[Packet]:
     """Build the plain log with the two packets after the point of the fault swapped."""
     packets = plain_log(plan)
     at = plan.fault_after
     return [*packets[:at], packets[at + 1], packets[at], *packets[at + 2 :]]
 
 
-def far_jump_log(plan: Plan) -> list[Packet]:
+def far_jump_log(plan: LogPlan) -> list[Packet]:
     """Build the plain log with one number far too high at the point of the fault."""
     packets = plain_log(plan)
     at = plan.fault_after
     return [*packets[:at], replace(packets[at], seq=999), *packets[at + 1 :]]
 
 
-def low_close_log(plan: Plan) -> list[Packet]:
+def low_close_log(plan: LogPlan) -> list[Packet]:
     """Build the plain log with a CLOSE whose number is not above the last one."""
     *words, last = plain_log(plan)
     return [*words, replace(last, seq=words[-1].seq)]
@@ -87,27 +87,27 @@ def stream_error(
     return error if retry_after is None else error | {"details": {"retry_after": retry_after}}
 
 
-def _with_error(plan: Plan, error: dict[str, Any]) -> list[Packet]:
+def _with_error(plan: LogPlan, error: dict[str, Any]) -> list[Packet]:
     words = plan.words()
     at = plan.fault_after
     return number(plan.stream_id, [*words[:at], ("ERROR", error), *words[at:], _CLOSE])
 
 
-def transient_log(plan: Plan, *, retry_after: float | None = None) -> list[Packet]:
+def transient_log(plan: LogPlan, *, retry_after: float | None = None) -> list[Packet]:
     """Build the plain log with a TRANSIENT error at the point of the fault."""
     return _with_error(plan, stream_error("TRANSIENT", retry_after=retry_after))
 
 
-def warning_log(plan: Plan) -> list[Packet]:
+def warning_log(plan: LogPlan) -> list[Packet]:
     """Build the plain log with a WARNING at the point of the fault."""
     return _with_error(plan, stream_error("WARNING"))
 
 
-def fatal_log(plan: Plan) -> list[Packet]:
+def fatal_log(plan: LogPlan) -> list[Packet]:
     """Build a log that ends with a FATAL error at the point of the fault."""
     return _with_error(plan, stream_error("FATAL"))[: plan.fault_after + 1]
 
 
-def unfinished_log(plan: Plan) -> list[Packet]:
+def unfinished_log(plan: LogPlan) -> list[Packet]:
     """Build the words up to the point of the fault, and no end."""
     return number(plan.stream_id, plan.words(plan.fault_after))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._hidden import HiddenHeaders
-from ._logs import Plan
+from .._secret_names import HiddenHeaders
+from ._logs import LogPlan
 from ._table import Fault
 from ._wire import Packet
 
@@ -48,7 +48,7 @@ class RecordedRequest:
 
     @property
     def keep_alive(self) -> bool:
-        """Whether the client can use the connection again."""
+        """True if the client can use the connection again."""
         return "close" not in self.headers.get("connection", "").lower()
 
 
@@ -129,7 +129,7 @@ class FaultRun:
         fault: Fault,
         number: int,
         origins: tuple[str, str],
-        plan: Plan,
+        plan: LogPlan,
         options: Mapping[str, Any],
     ) -> None:
         fault.check(options)
@@ -180,7 +180,7 @@ class FaultRun:
 
     @property
     def errors(self) -> list[Exception]:
-        """Errors of the server itself; a client that disconnects is no error."""
+        """Errors of the server itself; a client that disconnects is not an error."""
         return list(self.record.read(lambda record: list(record.errors)))
 
     @property

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server on loopback that answers with faults, in a thread of its own.
+"""An HTTP/1.1 server on loopback that answers with faults, in its own thread.
 
 It uses plain sockets and no HTTP library: each byte, each FIN and each RST is written here, so a
 test knows exactly what its client received.
@@ -14,13 +14,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ...errors import ArgumentError
+from . import _connection_faults, _content_faults  # noqa: F401 - they fill `FAULTS`
 from . import _wire as wire
-from ._connection import Connection
-from ._exchange import BadCursorError, Exchange
-from ._logs import Plan
+from ._exchange import BadCursorError, Connection, FaultExchange
+from ._logs import LogPlan
 from ._run import FaultRun
-from ._scripts import FAULTS
-from ._table import find_fault
+from ._table import FAULTS, find_fault
 from ._wire import File
 
 __all__ = ["FAULTS", "FaultServer"]
@@ -117,7 +116,7 @@ class FaultServer:
         with self._lock:
             number = len(self._runs) + 1
             stream_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"fault:{number}:{name}"))
-            plan = Plan(stream_id, packets, after, text)
+            plan = LogPlan(stream_id, packets, after, text)
             run = FaultRun(found, number, self._origins, plan, options)
             self._runs[run.id] = run
         return run
@@ -174,7 +173,7 @@ class FaultServer:
                 self._start(listener.accept()[0], origin)
 
     def _start(self, sock: socket.socket, origin: str) -> None:
-        """Serve an accepted socket in a task of its own."""
+        """Serve an accepted socket in its own task."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._accepted += 1
@@ -212,7 +211,7 @@ class FaultServer:
             await connection.send(wire.file_response(self._files.get(request.target)))
             return self._keep_alive and request.keep_alive
         connection.attach(run)
-        exchange = Exchange(connection, run, request)
+        exchange = FaultExchange(connection, run, request)
         run.record.add_answering(1)
         try:
             await run.fault.play(exchange)

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, Protocol, get_args, get_origin, get_type_hints
 
 from ...errors import ArgumentError
-from ._logs import Plan, plain_log
+from ._logs import LogPlan, plain_log
 from ._wire import Packet
 
 __all__ = ["FAULTS", "FOREVER", "Fault", "describe", "fault", "find_fault"]
@@ -28,7 +28,7 @@ FOREVER: Final = 10**9
 """As `times`: every attempt is affected."""
 
 
-class _Attempt(Protocol):
+class _FaultAttempt(Protocol):
     """The part of an `Exchange` that a fault decides by."""
 
     options: Mapping[str, Any]
@@ -71,11 +71,11 @@ class Fault:
                 listed = ", ".join(map(repr, choice))
                 raise ArgumentError(name, f"of {self.name} must be one of {listed}", value)
 
-    def build(self, plan: Plan, options: Mapping[str, Any]) -> list[Packet]:
+    def build(self, plan: LogPlan, options: Mapping[str, Any]) -> list[Packet]:
         """Build the packets of the stream."""
         return self.log(plan, **_chosen(self.log, options))
 
-    async def play(self, attempt: _Attempt) -> None:
+    async def play(self, attempt: _FaultAttempt) -> None:
         """Answer one request, with the fault if this attempt has it."""
         if self.always or attempt.has_fault:
             await self.script(attempt, **_chosen(self.script, attempt.options))

@@ -1,0 +1,293 @@
+"""Asks an agent service, and shows its answers."""
+
+import shlex
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from uuid import uuid4
+
+from coreason_client import CAPConnectionError, CAPRuntimeError, PacketStream, ServiceRequest
+from coreason_client.cap.rewound import WITH_REWINDS, starts_over
+from coreason_manifest.definitions.message import (
+    BlobPart,
+    ChatMessage,
+    MessagePart,
+    Role,
+    TextPart,
+    UriPart,
+)
+from coreason_manifest.definitions.presentation import Packet
+from coreason_manifest.definitions.request import AgentRequest
+from coreason_manifest.definitions.session import SessionContext
+
+from .._attached import Attached, FileText, file_content, type_of_name
+from .._text import encodable
+from ..exits import ExitCode, Failure
+from ..output import open_output
+from ._packets import PacketPresenter, text_of
+from ._service import ChatService
+
+__all__ = ["DeliveryReport", "ServicePartner", "ask", "chat_message", "compare", "interruptions"]
+
+_USER = "anonymous"
+_KEY_HINT = "Give a key that the service accepts with --api-key, COREASON_API_KEY or a profile."
+
+
+class ServicePartner:
+    """An agent service in a conversation.
+
+    `command` is the beginning of the command that continues the conversation later, quoted for a
+    shell; None if that is not possible. `known` is True if the conversation exists already.
+    """
+
+    def __init__(
+        self,
+        service: ChatService,
+        session: str,
+        command: str | None,
+        *,
+        as_json: bool,
+        known: bool = False,
+    ) -> None:
+        self._service = service
+        self._session = session
+        self._command = command
+        self._as_json = as_json
+        self._can_continue = known
+        self.answer = ""
+
+    def check(self, attached: Attached) -> None:
+        """Check that a file can be attached.
+
+        Raises:
+            AttachFailure: its type is unknown.
+        """
+        chat_message("", [attached])
+
+    def ask(self, text: str, attached: Sequence[Attached] = ()) -> None:
+        """Ask, and show the answer; raises as `ask`."""
+        received: list[Packet] = []
+        message = chat_message(text, attached)
+        try:
+            ask(self._service, message, self._session, as_json=self._as_json, received=received)
+            self._can_continue = True
+        except KeyboardInterrupt:
+            # The service keeps a stopped answer, with its question.
+            self._can_continue = self._can_continue or bool(received)
+            raise
+        finally:
+            self.answer = text_of(received)
+
+    def start_over(self) -> None:
+        """Start a new conversation."""
+        self._session, self._can_continue = str(uuid4()), False
+
+    def conversation_id(self) -> str:
+        """Return the ID of the conversation."""
+        return self._session
+
+    def continue_command(self) -> str | None:
+        """Return the command that continues the conversation, None if that is not possible."""
+        if self._command is None or not self._can_continue:
+            return None
+        return f"{self._command} --conversation {shlex.quote(self._session)}"
+
+
+def ask(
+    service: ChatService,
+    message: ChatMessage,
+    conversation: str,
+    *,
+    as_json: bool,
+    received: list[Packet] | None = None,
+) -> None:
+    """Ask, and show the answer as it arrives; with a proxy, check that nothing of it was lost.
+
+    `received` gets the packets of the answer.
+
+    Raises:
+        CAPError: there was no answer, or it is incomplete.
+        Failure: what was received differs from what the agent logged.
+        KeyboardInterrupt: Ctrl-C was pressed; the agent has been asked to stop.
+    """
+    cuts_before, kills_before = service.cuts(), service.kills()
+
+    def status() -> str:
+        return interruptions(service.cuts() - cuts_before, service.kills() - kills_before)
+
+    output = open_output(as_json=as_json, status=status)
+    request = _request(message, conversation, rewinds=output.can_rewind)
+    presenter = PacketPresenter(output)
+    received = [] if received is None else received
+    with service.client.assist(request, rewinds=output.can_rewind) as packets:
+        try:
+            _show(service, packets, presenter, received)
+        except CAPConnectionError as error:
+            if error.position is not None:
+                raise
+            reason = error.__cause__ or error
+            # A reason such as an invalid certificate is not tried again.
+            tried = f" ({error.attempts} attempts)" if error.attempts > 1 else ""
+            sentence = f"{service.url} cannot be reached: {reason}{tried}"
+            raise Failure(sentence, ExitCode.CONNECTION) from None
+        except CAPRuntimeError as error:
+            if error.status_code != HTTPStatus.UNAUTHORIZED:
+                raise
+            raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
+    if service.proxy is None:
+        return
+    delivery = compare(received, service.read_directly(request))
+    cuts, kills = service.cuts() - cuts_before, service.kills() - kills_before
+    presenter.report(delivery.summary(cuts, packets.reconnects, kills))
+    if delivery.same_stream and not delivery.intact:
+        raise Failure("the answer received differs from the one logged", ExitCode.PROTOCOL)
+
+
+def _show(
+    service: ChatService,
+    packets: PacketStream,
+    presenter: PacketPresenter,
+    received: list[Packet],
+) -> None:
+    if service.killer is not None:
+        service.killer.begin_answer()
+    try:
+        with presenter:
+            for packet in packets:
+                if starts_over(packet):
+                    received.clear()
+                else:
+                    received.append(packet)
+                presenter.show(packet)
+                if service.killer is not None:
+                    service.killer.received(packet)
+    except (KeyboardInterrupt, BrokenPipeError):
+        # The rest of the answer is not wanted, so the agent can stop.
+        packets.close()
+        service.cancel(packets.stream_id or packets.response_headers.get("x-stream-id"))
+        raise
+
+
+def _request(message: ChatMessage, conversation: str, *, rewinds: bool) -> ServiceRequest:
+    """Return the request; with `rewinds` it allows the agent to declare shown text void."""
+    return ServiceRequest(
+        context=SessionContext(session_id=conversation, user_id=_USER),
+        payload=AgentRequest(
+            messages=[message],
+            session_id=conversation,
+            capabilities=WITH_REWINDS if rewinds else None,
+        ),
+    )
+
+
+# The report of --chaos
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryReport:
+    """The result; `same_stream` is False if the second request got another stream."""
+
+    received: int
+    logged: int
+    lost: int
+    duplicated: int
+    changed: int
+    same_stream: bool
+
+    @property
+    def intact(self) -> bool:
+        """True if exactly the logged packets arrived: each once, unchanged and in order."""
+        return self.same_stream and not (self.lost or self.duplicated or self.changed)
+
+    def summary(self, cuts: int, reconnects: int, kills: int = 0) -> str:
+        """Return a sentence about the result, the cuts of the connection and the agent's kills."""
+        resumed = _resumed(cuts, reconnects, kills)
+        if not self.same_stream:
+            return (
+                f"{resumed}. The answer cannot be checked, because the service does not return "
+                "the same stream for the same request."
+            )
+        result = "nothing lost or duplicated" if self.intact else self._damage()
+        return f"{resumed}, {result}: {self.received} packets received, {self.logged} logged."
+
+    def _damage(self) -> str:
+        return f"{self.lost} lost, {self.duplicated} duplicated, {self.changed} changed"
+
+
+def compare(received: Sequence[Packet], logged: Sequence[Packet]) -> DeliveryReport:
+    """Compare the received packets with the log, which was read without the proxy."""
+    got = Counter(packet.seq for packet in received)
+    in_log = {packet.seq: packet for packet in logged}
+    in_order = [packet.seq for packet in received] == sorted(packet.seq for packet in received)
+    changed = sum(packet.seq in in_log and in_log[packet.seq] != packet for packet in received)
+    unknown = sum(packet.seq not in in_log for packet in received)
+    return DeliveryReport(
+        received=len(received),
+        logged=len(logged),
+        lost=sum(seq not in got for seq in in_log),
+        duplicated=sum(count - 1 for count in got.values()),
+        changed=changed + unknown + (not in_order),
+        same_stream={p.stream_id for p in received} == {p.stream_id for p in logged},
+    )
+
+
+def interruptions(cuts: int, kills: int) -> str:
+    """Return a line about an answer that is being written, empty if nothing has happened."""
+    parts = (("connection cuts", cuts), ("kills of the agent", kills))
+    return ", ".join(f"{name} so far: {number}" for name, number in parts if number)
+
+
+def _resumed(cuts: int, reconnects: int, kills: int) -> str:
+    if kills:  # a kill ends the connection too, if there is one at that time
+        both = f"{_count(cuts, 'cut')} of the connection and {_count(kills, 'kill')} of the agent"
+        return f"Resumed after {both}"
+    resumed = f"Resumed after {_count(reconnects, 'cut')}"
+    after_end = cuts - reconnects
+    if after_end > 0:  # the proxy may cut when everything has already arrived
+        resumed += f" ({after_end} more came after the last packet)"
+    return resumed
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+# The message of the user. A text file becomes a text part, any other file a blob part, a URL a URI
+# part that the agent may fetch. The attachments precede the text.
+
+
+def chat_message(text: str, attached: Sequence[Attached] = ()) -> ChatMessage:
+    """Return the message.
+
+    Raises:
+        AttachFailure: a file is empty, or its type is unknown.
+    """
+    parts = [_part(one) for one in attached]
+    if text:
+        # Command line bytes that are not UTF-8 cannot be encoded in JSON.
+        parts.append(TextPart(content=encodable(text)))
+    return ChatMessage(role=Role.USER, parts=_with_blank_lines(parts))
+
+
+def _part(attached: Attached) -> MessagePart:
+    if attached.content is None:
+        return UriPart(uri=attached.name, mime_type=type_of_name(attached.filename))
+    found = file_content(attached, attached.content)
+    if isinstance(found, FileText):
+        return TextPart(content=found.text)
+    return BlobPart(content=b64encode(found.content).decode(), mime_type=found.media_type)
+
+
+def _with_blank_lines(parts: list[MessagePart]) -> list[MessagePart]:
+    """Return the parts with a blank line after each text that another text follows.
+
+    Agents join the text parts of a message, see `ChatMessage.text`.
+    """
+    texts = [index for index, part in enumerate(parts) if isinstance(part, TextPart)]
+    for index in texts[:-1]:
+        part = parts[index]
+        if isinstance(part, TextPart):
+            parts[index] = TextPart(content=f"{part.content}\n\n")
+    return parts

@@ -1,0 +1,177 @@
+"""Presents the packets of an agent service on an output."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from coreason_manifest.definitions.presentation import (
+    CitationBlock,
+    CitationItem,
+    DeltaPacket,
+    ErrorPacket,
+    EventPacket,
+    MediaCarousel,
+    Packet,
+    PresentationEvent,
+    PresentationEventType,
+    ProgressUpdate,
+)
+from coreason_manifest.definitions.rewind import rewound_to
+
+from .._text import usage_event_line
+from ..exits import ExitCode, Failure
+from ..output import Output, Source
+
+__all__ = ["PacketPresenter", "artifact_lines", "text_of"]
+
+
+class _Cited(NamedTuple):
+    """A source, and the packet that cited it first."""
+
+    seq: int
+    item: CitationItem
+
+
+class PacketPresenter:
+    """Presents the packets of one answer: a context manager around it."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._cited: dict[str, _Cited] = {}  # by URI, in order of arrival
+
+    def __enter__(self) -> Self:
+        self._output.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._output.__exit__(exc_type, exc, traceback)
+        if exc_type is None and self._cited:
+            cited = enumerate(self._cited.values(), 1)
+            self._output.sources(
+                [Source(number, item.title, item.uri) for number, (_, item) in cited]
+            )
+
+    def show(self, packet: Packet) -> None:
+        """Present a packet.
+
+        Raises:
+            Failure: text becomes void that this output cannot remove.
+        """
+        self._output.record(packet.to_json)
+        self._output.begin_packet(packet.seq)
+        if isinstance(packet, DeltaPacket):
+            self._output.write(packet.p)
+        elif isinstance(packet, EventPacket):
+            self._show_event(packet.p, packet.seq)
+        elif isinstance(packet, ErrorPacket):
+            self._output.warning(f"warning: {packet.p.code}: {packet.p.message}")
+
+    def report(self, text: str) -> None:
+        """Present a sentence about the answer, below it."""
+        self._output.report(text)
+
+    def _rewind(self, to_seq: int) -> None:
+        if not self._output.can_rewind:
+            raise Failure(
+                "the service declared a part of the answer void (a REWIND event), which the "
+                "request did not allow",
+                ExitCode.PROTOCOL,
+            )
+        self._cited = {uri: cited for uri, cited in self._cited.items() if cited.seq <= to_seq}
+        self._output.rewind(to_seq)
+
+    def _show_event(self, event: PresentationEvent | dict[str, Any], seq: int) -> None:
+        if (to_seq := rewound_to(event)) is not None:
+            self._rewind(to_seq)
+            return
+        if not isinstance(event, PresentationEvent):
+            self._show_other(event)
+            return
+        data: Any = event.data
+        match data:
+            case ProgressUpdate():
+                self._output.progress(data)
+            case CitationBlock():
+                self._cite(data.citations, seq)
+            case MediaCarousel():
+                items = data.items
+                self._output.lines([f"{i.alt_text or i.mime_type}: {i.url}" for i in items])
+            case _ if event.type is PresentationEventType.MARKDOWN_BLOCK:
+                self._output.block(_text_of(data))
+            case _ if event.type is PresentationEventType.THOUGHT_TRACE:
+                self._output.thought(_text_of(data))
+            case _:
+                self._output.detail(_text_of(data))
+
+    def _show_other(self, event: dict[str, Any]) -> None:
+        if event.get("type") == "QUESTION":  # its text follows as a DELTA
+            return
+        if (lines := artifact_lines(event)) is not None:
+            self._output.lines(lines)
+        else:
+            self._output.detail(usage_event_line(event) or _text_of(event))
+
+    def _cite(self, citations: Iterable[CitationItem], seq: int) -> None:
+        for item in citations:
+            self._cited.setdefault(item.uri, _Cited(seq, item))
+
+
+def text_of(packets: Iterable[Packet]) -> str:
+    """Return the text of an answer, without the parts that are void; a block is a paragraph."""
+    pieces: list[tuple[int, str]] = []
+    for packet in packets:
+        if isinstance(packet, DeltaPacket):
+            pieces.append((packet.seq, packet.p))
+        elif isinstance(packet, EventPacket):
+            event = packet.p
+            if (to_seq := rewound_to(event)) is not None:
+                pieces = [piece for piece in pieces if piece[0] <= to_seq]
+            elif (
+                isinstance(event, PresentationEvent)
+                and event.type is PresentationEventType.MARKDOWN_BLOCK
+            ):
+                pieces.append((packet.seq, f"\n\n{_text_of(event.data)}\n\n"))
+    return "".join(text for _, text in pieces).strip()
+
+
+def _text_of(data: object) -> str:
+    """Return the text of a thought or a block, which agents send under different names."""
+    if not isinstance(data, dict):
+        return ""
+    for name in ("content", "text", "markdown", "thought"):
+        if isinstance(data.get(name), str):
+            return str(data[name])
+    return json.dumps(data, ensure_ascii=False)
+
+
+def artifact_lines(event: Mapping[str, Any]) -> list[str] | None:
+    """Return the lines for an artifact, None for any other event; content of files is left out."""
+    data = event.get("data")
+    if event.get("type") != "ARTIFACT" or not isinstance(data, dict):
+        return None
+    parts = data.get("parts")
+    if not isinstance(parts, list):
+        return None
+    name = data.get("name")
+    title = name if isinstance(name, str) and name else "artifact"
+    return [f"{title}: {line}" for part in parts for line in _part_lines(part)]
+
+
+def _part_lines(part: Any) -> Iterator[str]:
+    if not isinstance(part, dict):
+        return
+    if isinstance(part.get("text"), str):
+        yield part["text"]
+    elif "data" in part:
+        yield json.dumps(part["data"], ensure_ascii=False)
+    elif isinstance(part.get("url"), str):
+        yield part["url"]
+    else:
+        about = [part.get("filename"), part.get("mediaType")]
+        yield " ".join(["file", *(text for text in about if isinstance(text, str))])

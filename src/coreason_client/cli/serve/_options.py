@@ -1,0 +1,465 @@
+"""The options of `coreason serve`: each with its type, its help, its bounds and its default."""
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+from typer.models import OptionInfo
+
+from ..._host_port import host_port
+from .._logs import LogFormat
+from .._options import System, Verbose, parse_duration
+from ..llm import complete_model
+
+__all__ = [
+    "DEFAULT_MAX_RESTARTS",
+    "KEYS_VARIABLE",
+    "KEY_VARIABLE",
+    "METRICS_KEY_VARIABLE",
+    "PASSWORD_VARIABLE",
+    "SECRETS_VARIABLE",
+    "STORE_VARIABLES",
+    "ServeCommand",
+    "ServeOptions",
+    "option_names",
+    "parse_mode",
+]
+
+STORE_VARIABLES = ["COREASON_STORE", "COREASON_LOG"]  # the second is the earlier name
+KEYS_VARIABLE = "COREASON_API_KEYS"
+KEY_VARIABLE = "COREASON_API_KEY"  # for one key; `coreason chat` reads it too
+FILE_VARIABLE = "COREASON_API_KEYS_FILE"
+SECRETS_VARIABLE = "COREASON_TICKET_SECRETS"
+SECRETS_FILE_VARIABLE = "COREASON_TICKET_SECRETS_FILE"
+METRICS_KEY_VARIABLE = "COREASON_METRICS_KEY"
+PASSWORD_VARIABLE = "COREASON_SSL_KEYFILE_PASSWORD"  # noqa: S105 - a name
+DEFAULT_MAX_RESTARTS = 3
+
+
+def parse_mode(text: str) -> int:
+    """Return permissions that are given as octal digits.
+
+    Raises:
+        typer.BadParameter: they are not.
+    """
+    if not (0 < len(text) <= 4 and set(text) <= set("01234567")) or int(text, 8) > 0o777:
+        raise typer.BadParameter(f"must be octal permissions such as 660, got {text!r}")
+    return int(text, 8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """The values of all options; the help lists them in this order."""
+
+    # The agent
+    agent: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:AGENT",
+            help="The agent; the current directory is searched first.",
+            show_default="the built-in guide",
+        ),
+    ] = None
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Serve a model as the agent; its key is read from the environment or .env.",
+            show_default=False,
+            autocompletion=complete_model,
+        ),
+    ] = None
+    system: System = None
+    agent_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of the agent. Streams and conversations belong to it: keep it when the code "
+            "is renamed.",
+            show_default="the module and name of the function",
+        ),
+    ] = None
+
+    # Streams and their store
+    store: Annotated[
+        str | None,
+        typer.Option(
+            envvar=STORE_VARIABLES,
+            metavar="memory|sqlite:PATH|valkey://HOST",
+            help="Where streams are stored.",
+            show_default="memory",
+        ),
+    ] = None
+    store_replicas: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=99,
+            metavar="N",
+            help="With a Valkey store: how many of its replicas must have a packet before clients "
+            "get it, so that it survives a failover to one of them.",
+            show_default="0",
+        ),
+    ] = None
+    log: Annotated[str | None, typer.Option("--log", hidden=True)] = None
+    retention: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_duration,
+            metavar="SECONDS",
+            help="How long the packets of a stream are kept after its end, such as 90, 15m or 7d.",
+            show_default="15m",
+        ),
+    ] = None
+    durable: Annotated[
+        bool,
+        typer.Option(
+            "--durable",
+            help="Continue answers whose process has died; needs a --store that outlives the "
+            "process, and an agent that puts models, tools and clocks into steps.",
+        ),
+    ] = False
+    max_restarts: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="With --durable: limit for restarts of an answer in a row without progress.",
+            show_default=str(DEFAULT_MAX_RESTARTS),
+        ),
+    ] = None
+
+    # Access
+    api_keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--api-key",
+            metavar="KEY",
+            help="Key that clients may use; repeatable. Without a key, only this machine may "
+            "connect. Other users of this machine can see it in the process list: prefer "
+            f"the environment or --api-keys-file.  [env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
+            show_default=False,
+        ),
+    ] = field(default=None, repr=False)
+    api_keys_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=FILE_VARIABLE,
+            metavar="PATH",
+            help="File with one key per line, optionally followed by a space and the name of its "
+            "owner; empty lines and lines that start with # are ignored. It is read again when "
+            "it changes.",
+            show_default=False,
+        ),
+    ] = None
+    ticket_secrets_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=SECRETS_FILE_VARIABLE,
+            metavar="PATH",
+            help="File with one secret per line, of at least 32 bytes, that signs tickets for "
+            f"browsers; several for a rotation.  [env var: {SECRETS_VARIABLE}]",
+            show_default=False,
+        ),
+    ] = None
+    allowed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="Host name that a server without keys accepts besides localhost and IP addresses, "
+            "for example behind a proxy on this machine; repeatable.",
+            show_default=False,
+        ),
+    ] = None
+    cors_origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cors-origin",
+            metavar="ORIGIN",
+            help="Origin of web pages that may send requests, such as http://localhost:5173; "
+            "repeatable.",
+            show_default=False,
+        ),
+    ] = None
+
+    # Address and TLS
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="Port to listen on; 0 chooses a free one."
+        ),
+    ] = 8000
+    uds: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Listen on a Unix socket instead, for example for a proxy on this machine.",
+            show_default=False,
+        ),
+    ] = None
+    uds_mode: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_mode,
+            metavar="MODE",
+            help="Permissions of the Unix socket.",
+            show_default="660",
+        ),
+    ] = None
+    ssl_certfile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Serve with TLS: file with the certificate and its chain, as PEM.",
+            show_default=False,
+        ),
+    ] = None
+    ssl_keyfile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="File with the key of the certificate, as PEM.",
+            show_default="the file of the certificate",
+        ),
+    ] = None
+    ssl_keyfile_password_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=f"{PASSWORD_VARIABLE}_FILE",
+            metavar="PATH",
+            help="File with the password of an encrypted key, in one line.  "
+            f"[env var: {PASSWORD_VARIABLE}]",
+            show_default=False,
+        ),
+    ] = None
+    root_path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Path below which a proxy serves the agent, such as /agents/one. The proxy may "
+            "remove it or pass it on.",
+            show_default=False,
+        ),
+    ] = None
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="URL at which clients reach the server, for example behind a proxy.",
+            show_default=False,
+        ),
+    ] = None
+
+    # A2A
+    a2a: Annotated[
+        bool, typer.Option("--a2a", help="Serve the agent over A2A too, with a card made from it.")
+    ] = False
+    card: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The agent's A2A card as JSON; implies --a2a. The server fills in its interfaces "
+            "and capabilities.",
+            show_default=False,
+        ),
+    ] = None
+    extended_card: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The A2A card for clients with a key; implies --a2a.",
+            show_default=False,
+        ),
+    ] = None
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Port for A2A over gRPC; implies --a2a; 0 chooses a free one.",
+            show_default="no gRPC",
+        ),
+    ] = None
+    grpc_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address at which gRPC clients reach the server, if it is another one; with "
+            "https:// if a proxy adds TLS.",
+            show_default=False,
+        ),
+    ] = None
+    http_webhooks: Annotated[
+        bool,
+        typer.Option(
+            "--http-webhooks",
+            help="Let A2A clients register webhooks that begin with http://, which everybody on "
+            "the way can read; implies --a2a.",
+        ),
+    ] = False
+
+    # The page for browsers
+    page: Annotated[
+        bool | None,
+        typer.Option(
+            "--page/--no-page",
+            help="Serve a page for browsers at /, to talk to the agent.",
+            show_default="on a loopback address",
+        ),
+    ] = None
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False
+    chaos: Annotated[
+        bool,
+        typer.Option(
+            "--chaos", help="Let the page cut connections, to watch how answers are resumed."
+        ),
+    ] = False
+
+    # Processes and limits
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of processes; more than one needs a shared store (valkey://).",
+        ),
+    ] = 1
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload",
+            help="For development: restart when a Python file in the current directory or beside "
+            "the agent changes. Answers continue with --durable.",
+        ),
+    ] = False
+    drain_timeout: Annotated[
+        float | None,
+        typer.Option(
+            parser=parse_duration,
+            metavar="SECONDS",
+            help="How long running streams may go on after Ctrl-C or SIGTERM.",
+            show_default="10, with --reload 1",
+        ),
+    ] = None
+    max_requests_per_minute: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Limit for each key, in all processes that share a store.",
+            show_default="no limit",
+        ),
+    ] = None
+    max_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Limit for open connections, in each process.",
+            show_default="from the limit of open files",
+        ),
+    ] = None
+
+    # Logs and metrics
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Expose Prometheus metrics at /metrics.")
+    ] = False
+    metrics_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Key that /metrics needs; implies --metrics. Prefer the environment or a file.  "
+            f"[env var: {METRICS_KEY_VARIABLE}]",
+            show_default="the keys of clients",
+        ),
+    ] = field(default=None, repr=False)
+    metrics_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=f"{METRICS_KEY_VARIABLE}_FILE",
+            metavar="PATH",
+            help="File with the key for /metrics, in one line; implies --metrics.",
+            show_default=False,
+        ),
+    ] = None
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Format of log lines; json writes one object per line.")
+    ] = "text"
+    verbose: Verbose = 0
+
+    @property
+    def location(self) -> str:
+        """The place where streams are stored: memory, sqlite:PATH or valkey://HOST."""
+        return (self.store if self.log is None else self.log) or "memory"
+
+    @property
+    def has_page(self) -> bool:
+        """True if browsers get a page; without an option, only on a loopback address."""
+        from ...server.run import is_loopback
+
+        is_local = self.uds is None and is_loopback(self.host)
+        return is_local if self.page is None else self.page
+
+    @property
+    def grpc_address(self) -> str | None:
+        """The address of gRPC, None if it is not served."""
+        return None if self.grpc_port is None else host_port(self.host, self.grpc_port)
+
+    @property
+    def serves_a2a(self) -> bool:
+        """True if the agent is also served over A2A; every option of A2A implies it."""
+        values = (self.card, self.extended_card, self.grpc_port)
+        return self.a2a or self.http_webhooks or any(value is not None for value in values)
+
+    @property
+    def serves_guide(self) -> bool:
+        """True if the agent is the built-in guide."""
+        return self.agent is None and self.llm is None
+
+
+# The headings of the help, each with the first option below it.
+_HEADINGS = {
+    "llm": "The agent",
+    "store": "Streams and their store",
+    "api_keys": "Access",
+    "host": "Address and TLS",
+    "a2a": "A2A",
+    "page": "The page for browsers",
+    "workers": "Processes and limits",
+    "metrics": "Logs and metrics",
+    "help": "Help",
+}
+
+
+class ServeCommand(TyperCommand):
+    """A command whose help has the options of `ServeOptions` in groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and the options."""
+        heading, groups = "Arguments", dict[str, list[tuple[str, str]]]()
+        for one in self.get_params(ctx):
+            heading = _HEADINGS.get(one.name or "", heading)
+            if (row := one.get_help_record(ctx)) is not None:
+                groups.setdefault(heading, []).append(row)
+        for heading, rows in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def option_names() -> dict[str, str]:
+    """Return the option on the command line for each field of `ServeOptions` that has one."""
+    found = {}
+    for one in fields(ServeOptions):
+        info = one.type.__metadata__[0]  # type: ignore[union-attr] # all are `Annotated`
+        if isinstance(info, OptionInfo) and not info.hidden:
+            # Typer keeps the first positional argument in `default`.
+            name = info.default if isinstance(info.default, str) else one.name.replace("_", "-")
+            found[one.name] = f"--{name.removeprefix('--').partition('/')[0]}"
+    return found
