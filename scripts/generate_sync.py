@@ -102,11 +102,9 @@ _LEFTOVER = re.compile(r"(?i)async|\bawait|\b_*a(?:close|closing|enter|exit|iter
 _MODULES = {Path(a).stem: Path(b).stem for a, b in PAIRS.items()} | {
     # Pairs that are written by hand.
     "_async": "_sync",
-    "_calls_async": "_calls_sync",
-    "_returned_async": "_returned_sync",
+    "_steps_async": "_steps_sync",
     "_sender_async": "_sender_sync",
     "_session_async": "_session_sync",
-    "_turns_async": "_turns_sync",
 }
 _FIXES = "F401,F811,I,RUF022,SIM117"  # unused and repeated imports, order, nested `with`
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coreason_client.agents._sections import Page, split_page
+from coreason_client.agents._documentation import Page, split_page
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [

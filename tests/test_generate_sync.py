@@ -15,10 +15,8 @@ ASYNC_NAMES = ("aclient.py", "*_async.py")
 BY_HAND = {
     "_http/_async.py",
     "a2a/_grpc/_sender_async.py",
-    "llm/_returned_async.py",
     "llm/_session_async.py",
-    "llm/tools/_calls_async.py",
-    "llm/tools/_turns_async.py",
+    "llm/tools/_steps_async.py",
 }
 
 

@@ -361,7 +361,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "typer": ("coreason_client.cli",),
     "rich": ("coreason_client.cli",),
     "prompt_toolkit": ("coreason_client.cli.prompt._editor",),
-    "redis": ("coreason_client.llm.router._connections", "coreason_client.server.log.valkey"),
+    "redis": ("coreason_client.llm.router._valkey", "coreason_client.server.log.valkey"),
     "grpc": (
         "coreason_client.a2a._grpc",
         "coreason_client.server.a2a._grpc_calls",

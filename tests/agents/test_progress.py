@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.agents._progress import Progress, added
+from coreason_client.agents._answer import Progress, added
 from coreason_client.llm import Message, Usage
 from coreason_client.server import Resumed
 

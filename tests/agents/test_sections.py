@@ -1,6 +1,6 @@
 """Pages become sections with the addresses that a reader would open."""
 
-from coreason_client.agents._sections import Page, plain, split_page
+from coreason_client.agents._documentation import Page, plain, split_page
 
 TEXT = """\
 # The page

@@ -17,12 +17,12 @@ from pydantic_core import from_json
 from coreason_client._drive import Reply, Wait
 from coreason_client._http._types import FailureKind, Headers, ResponseHead, TransportFailure
 from coreason_client.llm import LLMError
+from coreason_client.llm._answer import FaultReceived, Malformed
 from coreason_client.llm._answer_machine import AnswerMachine
 from coreason_client.llm._attempts import Attempts, Policy
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._fault import FaultReceived, Malformed
-from coreason_client.llm._generate import generate_flow
 from coreason_client.llm._plan import Plan
+from coreason_client.llm._reply import generate_flow
 from coreason_client.llm._route import Target
 from coreason_client.llm.providers import ADAPTERS
 from tests.each import each

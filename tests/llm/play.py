@@ -23,8 +23,8 @@ from coreason_client.llm import (
 from coreason_client.llm._answer_machine import AnswerMachine
 from coreason_client.llm._attempts import Attempts, Policy
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._generate import generate_flow
 from coreason_client.llm._plan import Plan
+from coreason_client.llm._reply import generate_flow
 from coreason_client.llm._route import Target
 
 KEY = "sk-of-the-flow"

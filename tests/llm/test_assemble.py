@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field
 
 from coreason_client.llm import LLMFilteredError, LLMResponseError
 from coreason_client.llm._answer import Answer, End, RawToolCall, Tokens
-from coreason_client.llm._assemble import assemble, partial
 from coreason_client.llm._call import Call, Schema
 from coreason_client.llm._check_call import check_call
+from coreason_client.llm._reply import assemble, partial
 from coreason_client.llm.types import Answered
 
 CALL = Call(model="m", messages=[{"role": "user", "content": "Hi"}])

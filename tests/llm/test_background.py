@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._background import (
+from coreason_client.llm._check_call import check_call
+from coreason_client.llm._continuation import (
     background_body,
     cancel_url,
     has_background,
     resume_url,
 )
-from coreason_client.llm._check_call import check_call
 from coreason_client.llm._plan import Plan
 from coreason_client.llm._profile import Profile
 from coreason_client.llm._route import Target

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from coreason_client.llm import LLMError, LLMRequestError
 from coreason_client.llm._call import Call
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._fit_call import fit_call
+from coreason_client.llm._plan import fit_call
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.llm.providers.profiles import COMPATIBLE
 

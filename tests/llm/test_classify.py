@@ -25,6 +25,7 @@ from coreason_client.llm import (
     LLMServerError,
     LLMTimeoutError,
 )
+from coreason_client.llm._answer import Fault, Malformed
 from coreason_client.llm._classify import (
     Failure,
     answer_failure,
@@ -32,7 +33,6 @@ from coreason_client.llm._classify import (
     http_failure,
     malformed_failure,
 )
-from coreason_client.llm._fault import Fault, Malformed
 from coreason_client.llm._route import Target
 from tests.each import each
 

@@ -22,9 +22,8 @@ from coreason_client.llm import (
     LLMTimeoutError,
 )
 from coreason_client.llm._attempts import Attempts, Policy
-from coreason_client.llm._embed import embed_flow, joined
+from coreason_client.llm._embed import EmbedPlan, embed_flow, joined
 from coreason_client.llm._embed_call import EmbedCall
-from coreason_client.llm._embed_plan import EmbedPlan
 from coreason_client.llm._limits import Limits
 from coreason_client.llm._route import Target
 from tests.llm.play import Clock, refusal, reply

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.llm._embed_format import EmbedFormat
+from coreason_client.llm._embed_call import EmbedFormat
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.llm.providers.embeddings import EMBEDDINGS
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from coreason_client.llm import LLMRequestError
+from coreason_client.llm._embed import EmbedPlan, embed_format
 from coreason_client.llm._embed_call import EmbedCall
-from coreason_client.llm._embed_plan import EmbedPlan, embed_format
 from coreason_client.llm._route import Target
 
 

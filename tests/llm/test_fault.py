@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
+from coreason_client.llm._answer import Fault, FaultReceived, Malformed
 
 
 def test_a_fault_needs_only_a_message() -> None:

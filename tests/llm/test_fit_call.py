@@ -7,7 +7,7 @@ import pytest
 from coreason_client.llm import LLMRequestError
 from coreason_client.llm._call import Call
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._fit_call import fit_call
+from coreason_client.llm._plan import fit_call
 from coreason_client.llm._route import Target
 
 USER = {"role": "user", "content": "Hi"}

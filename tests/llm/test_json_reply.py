@@ -6,7 +6,7 @@ import pytest
 
 from coreason_client.llm import LLMConnectionError, LLMResponseError, LLMServerError
 from coreason_client.llm._classify import Failure
-from coreason_client.llm._json_reply import JSONReply, json_reply
+from coreason_client.llm._reply import JSONReply, json_reply
 from coreason_client.llm._route import Target
 
 from .play import BASE, BROKEN, KEY, refusal, reply

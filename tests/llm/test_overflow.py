@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm import LLMContextLengthError, LLMError
-from coreason_client.llm._classify import Failure, http_failure
-from coreason_client.llm._overflow import _PATTERNS, is_overflow
+from coreason_client.llm._classify import _PATTERNS, Failure, http_failure, is_overflow
 from coreason_client.llm._route import Target
 
 INVALID = "invalid_request_error"

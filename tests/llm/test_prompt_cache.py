@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm._adapter import Adapter
-from coreason_client.llm._call import Call
+from coreason_client.llm._call import Call, cache_key, cached_lists, check_prompt_cache
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._prompt_cache import cache_key, cached_lists, check_prompt_cache
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.llm.providers.profiles import COMPATIBLE
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
-from coreason_client.llm._fault import Fault
+from coreason_client.llm._answer import Fault
 from coreason_client.llm._server_delay import server_delay
 
 NOW = 1_794_736_800.0  # 2026-11-15T10:00:00Z

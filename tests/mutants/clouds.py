@@ -98,7 +98,7 @@ MUTANTS = (
     ),
     Mutant(
         "reasoning is sent to Claude after the text that it led to",
-        f"{_LLM}/providers/_block_turns.py",
+        f"{_LLM}/providers/_claude.py",
         "blocks = [*reasoning, *blocks]",
         "blocks = [*blocks, *reasoning]",
         _WIRE_TESTS,
@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "AWS credentials precede a key of Bedrock",
-        f"{_LLM}/_cloud_settings.py",
+        f"{_LLM}/settings.py",
         'if access_key and secret_key and "bedrock" not in found:',
         "if access_key and secret_key:",
         ("tests/llm/test_cloud_settings.py",),

@@ -13,15 +13,14 @@ from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import StreamOpCode
 
 from ..llm import AsyncLLMClient, Message, ToolCallFinished, ToolCallStarted, Usage
-from ..llm._usage_sum import NO_USAGE, add_usages
-from ..llm.tools._calls_async import AsyncCalls
+from ..llm._answer import NO_USAGE, add_usages
 from ..llm.tools._given_tools import GivenTools
 from ..llm.tools._output import bounded
-from ..llm.tools._run_limits import RunLimits
-from ..llm.tools._run_machine import AskModel, RunMachine
+from ..llm.tools._run_machine import AskModel, RunLimits, RunMachine
+from ..llm.tools._steps_async import AsyncCalls
 
 if TYPE_CHECKING:
-    from ..llm.tools._model_client import AsyncModelClient
+    from ..llm.tools._perform import AsyncModelClient
     from ..server import AgentStream
 
 __all__ = ["TOOL_CALL", "TOOL_RESULT", "AnswerFailed", "ToolRun", "event"]

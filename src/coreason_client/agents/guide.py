@@ -15,9 +15,7 @@ from coreason_manifest.definitions.message import ChatMessage, Role
 from coreason_manifest.definitions.presentation import CitationItem
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ._pages import load_pages
-from ._search import Hit, Index, words
-from ._sections import Section, plain, split_page
+from ._documentation import Hit, Index, Section, load_pages, plain, split_page, words
 
 if TYPE_CHECKING:
     from ..server import AgentStream

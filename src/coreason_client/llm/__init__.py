@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._default_model import DEFAULT_MODEL
+    from ._call import DEFAULT_MODEL
     from .aclient import AsyncLLMClient
     from .client import LLMClient
     from .credentials import AWSCredentials
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .router.cache import ResponseCache
     from .router.deployments import Deployment, Router
     from .streams import AsyncLLMStream, LLMStream
-    from .tools._run_limits import (
+    from .tools._run_machine import (
         RunOptions,
     )
     from .tools.events import (
@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "._default_model": ("DEFAULT_MODEL",),
+    "._call": ("DEFAULT_MODEL",),
     ".aclient": ("AsyncLLMClient",),
     ".client": ("LLMClient",),
     ".credentials": ("AWSCredentials",),
@@ -147,7 +147,7 @@ _NAMES = {
     ".router.cache": ("ResponseCache",),
     ".router.deployments": ("Deployment", "Router"),
     ".streams": ("AsyncLLMStream", "LLMStream"),
-    ".tools._run_limits": ("RunOptions",),
+    ".tools._run_machine": ("RunOptions",),
     ".tools.events": (
         "RunEvent",
         "RunFinished",

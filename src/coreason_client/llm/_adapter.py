@@ -8,9 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ._answer import Answer
+from ._answer import Answer, Fault
 from ._call import Call
-from ._fault import Fault
 from ._frames import Framing
 from ._profile import Profile
 from ._reader import Reader

@@ -1,13 +1,29 @@
-"""`Answer`: a provider's answer in a provider-neutral form, with its token counts."""
+"""`Answer`: a provider's answer in a provider-neutral form, its errors and its usage. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from .types import Media
+from .types import Media, Usage
 
-__all__ = ["Answer", "Billing", "End", "RawToolCall", "Tokens", "new_call_id"]
+__all__ = [
+    "NO_USAGE",
+    "Answer",
+    "Billing",
+    "End",
+    "EventsLost",
+    "Fault",
+    "FaultReceived",
+    "Malformed",
+    "RawToolCall",
+    "Tokens",
+    "add_usages",
+    "estimate",
+    "estimate_bytes",
+    "estimate_text",
+    "new_call_id",
+]
 
 End: TypeAlias = Literal["stop", "length", "tool_calls", "filtered"]
 """The reason why an answer ended."""
@@ -82,3 +98,102 @@ class Answer:
 def new_call_id() -> str:
     """Return an id for a tool call that was received without one."""
     return f"call_{uuid4().hex}"
+
+
+# Errors, as adapters report them before they are classified.
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error as the provider describes it.
+
+    `codes` are all error codes that the provider sent, the most specific first. `status` is the
+    HTTP status given in the body, `param` the parameter that is wrong. `request_id` is used if no
+    header has one.
+    """
+
+    message: str
+    codes: tuple[str, ...] = ()
+    status: int | None = None
+    param: str | None = None
+    retry_after: float | None = None
+    request_id: str | None = None
+
+
+class FaultReceived(Exception):
+    """A stream delivered an error instead of the rest of the answer."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class Malformed(Exception):
+    """The data received does not follow the wire format; `code` is an error code, if any."""
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class EventsLost(Exception):
+    """Events of a stream are missing, which is the same as a lost connection."""
+
+
+# Sums of usage.
+
+NO_USAGE: Usage = {
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "total_tokens": 0,
+    "cost_estimate": 0.0,
+}
+
+_Count = Literal["cached_tokens", "cache_write_tokens", "reasoning_tokens"]
+_OPTIONAL: tuple[_Count, ...] = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+def add_usages(usages: Sequence[Usage]) -> Usage:
+    """Return the sum of usages; its cost is None if one of them has no known cost."""
+    total = NO_USAGE.copy()
+    cost: float | None = 0.0
+    for usage in usages:
+        total["prompt_tokens"] += usage["prompt_tokens"]
+        total["completion_tokens"] += usage["completion_tokens"]
+        total["total_tokens"] += usage["total_tokens"]
+        more = usage["cost_estimate"]
+        cost = None if cost is None or more is None else cost + more
+        if len(usage) > len(NO_USAGE):  # most have only what every usage has
+            _add_optional(total, usage)
+    total["cost_estimate"] = cost
+    return total
+
+
+def _add_optional(total: Usage, usage: Usage) -> None:
+    for name in _OPTIONAL:
+        if count := usage.get(name):
+            total[name] = total.get(name, 0) + count
+    if usage.get("estimated"):
+        total["estimated"] = True
+
+
+# Estimates of tokens that no provider has counted.
+
+_BYTES_PER_TOKEN = 4  # English prose; for most other texts, the error is below a third
+_TOKENS_PER_MESSAGE = 4
+
+
+def estimate(texts: Iterable[str]) -> int:
+    """Estimate the number of tokens in texts, each of which is one message."""
+    lengths = [len(text.encode("utf-8", "replace")) for text in texts]
+    return estimate_bytes(sum(lengths)) + _TOKENS_PER_MESSAGE * len(lengths)
+
+
+def estimate_text(text: str) -> int:
+    """Estimate the number of tokens in a text."""
+    return estimate_bytes(len(text.encode("utf-8", "replace")))
+
+
+def estimate_bytes(length: int) -> int:
+    """Estimate the number of tokens in so many bytes of text."""
+    return -(-length // _BYTES_PER_TOKEN)

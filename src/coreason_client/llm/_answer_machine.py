@@ -16,18 +16,16 @@ from pydantic_core import to_json
 from .._drive import Flow, Reply, Step
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 from ..sse import ServerSentEvent
+from ._answer import EventsLost, FaultReceived, Malformed
 from ._attempts import Attempts
 from ._classify import Failure, connection_failure, http_failure, malformed_failure
 from ._continuation import Continuation
-from ._fault import EventsLost, FaultReceived, Malformed
 from ._frames import FrameDecoder, FrameTooLarge
 from ._json import parse_or_none
-from ._json_reply import wrong_body
 from ._plan import Plan
-from ._raw import RawEvents
 from ._reader import Reader
 from ._recovery import Recovery
-from ._reply import read_answer, read_reply
+from ._reply import read_answer, read_reply, wrong_body
 from ._route import Route
 from .errors import LLMError, LLMResponseError
 from .types import (
@@ -42,10 +40,11 @@ from .types import (
     UsageDelta,
 )
 
+__all__ = ["AnswerMachine", "RawEvents"]
+
 if TYPE_CHECKING:
     from .router._cached_answer import CachedAnswer
 
-__all__ = ["AnswerMachine"]
 
 _NO_HEAD = ResponseHead(0, Headers())
 
@@ -349,3 +348,22 @@ def _as_deltas(data: ResponseData) -> Iterator[Delta]:
         if arguments is None:
             arguments = to_json(call["arguments"], inf_nan_mode="constants").decode()
         yield ToolCallDelta(index, call["id"], call["name"], arguments)
+
+
+class RawEvents:
+    """Collects the JSON values of the events of one stream; events without JSON are left out."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def collect(self, events: Iterable[ServerSentEvent]) -> Iterator[ServerSentEvent]:
+        """Yield events unchanged, and add their values; a list counts as several events."""
+        for event in events:
+            value = parse_or_none(event.data_bytes)
+            if isinstance(value, list):
+                self.values += value
+            elif value is not None:
+                self.values.append(value)
+            yield event

@@ -1,4 +1,4 @@
-"""The retry rules of one call. No I/O.
+"""The retry rules of one call, what its attempts have spent, and who observes them. No I/O.
 
 * Attempts (27). `max_retries` retries make one attempt more, for each model. Retry n waits 2^n
   seconds with jitter, or as long as the provider asks for if that is longer. If that exceeds the
@@ -16,31 +16,41 @@
 * Fallbacks. After the last attempt with a model, the next model is tried.
 * Once a delta was delivered, nothing is retried unless the caller chose it (`_recovery.py`). The
   deadline then begins again.
-* A router and budgets are behind a gate (`_gate.py`), which is asked before each attempt and learns
+* A router and budgets are behind a `Gate`, which is asked before each attempt and learns
   of its outcome. With a router, the gate selects the deployments and decides how long to wait.
 """
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Generic, TypeVar
+from types import TracebackType
+from typing import Any, Generic, TypeVar
 
 from .._clock import monotonic
 from .._drive import Action, Step, Wait
-from .._http._types import Request, Timeouts
+from .._http._types import Request, ResponseHead, Timeouts
 from .._retry import Backoff
+from ..sse import ServerSentEvent
+from ._answer import Tokens, add_usages
 from ._classify import Failure
-from ._gate import Gate
-from ._limits import CallLimits, Limits
-from ._request_plan import RequestPlan
-from ._spent import Spent
+from ._cost import cost, prices_loaded
+from ._limits import CallLimits, Gate, Limits
+from ._plan import RequestPlan
 from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
-from .observe._call_observer import NOT_OBSERVED, CallObserver
 from .types import Measured, OnBreak, Usage
 
-__all__ = ["BACKOFF", "Attempts", "PlanT", "Policy"]
+__all__ = [
+    "BACKOFF",
+    "NOT_OBSERVED",
+    "AnyResponse",
+    "Attempts",
+    "CallObserver",
+    "PlanT",
+    "Policy",
+    "Spent",
+]
 
 PlanT = TypeVar("PlanT", bound=RequestPlan)
 AnyResponse = TypeVar("AnyResponse", bound=Measured)
@@ -353,3 +363,108 @@ def _timeouts(seconds: float) -> Timeouts:
 
 def _log_retry(attempt: int, error: LLMError, delay: float) -> None:
     logger.warning("attempt %d failed (%s); retrying in %.1f s", attempt, error, delay)
+
+
+class Spent:
+    """The usage of the attempts of a call that did not lead to its answer.
+
+    A provider bills an answer that broke, or that the caller left. So the tokens of such an attempt
+    count as spent: as the provider reported them, or else estimated from the request and from what
+    was received. An attempt of which nothing was received counts as nothing: nobody knows if it is
+    billed.
+    """
+
+    __slots__ = ("_attempts",)
+
+    def __init__(self) -> None:
+        self._attempts: list[tuple[RequestPlan, Usage]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._attempts)
+
+    def add(self, plan: RequestPlan, usage: Usage) -> None:
+        """Add the usage of an attempt that received a part of an answer."""
+        self._attempts.append((plan, usage))
+
+    def set(self, response: Measured) -> None:
+        """Set the usage of all attempts in a response, if there were others than the last one."""
+        spent = self.total(response["usage"])
+        if spent is not None:
+            response["spent"] = spent
+
+    def total(self, usage: Usage | None = None) -> Usage | None:
+        """Return the sum with the usage of the answer; None if there was no other attempt.
+
+        The cost is None as long as the price table is not loaded.
+        """
+        if not self._attempts:
+            return None
+        for plan, spent in self._attempts:
+            _set_cost(plan, spent)
+        usages = [spent for _, spent in self._attempts]
+        return add_usages(usages if usage is None else [*usages, usage])
+
+
+def _set_cost(plan: RequestPlan, usage: Usage) -> None:
+    """Set the cost of an attempt that ended before the price table was loaded."""
+    if usage["cost_estimate"] is None and prices_loaded():
+        tokens = Tokens(
+            usage["prompt_tokens"],
+            usage["completion_tokens"],
+            usage.get("cached_tokens", 0),
+            usage.get("cache_write_tokens", 0),
+        )
+        usage["cost_estimate"] = cost(plan.route.profile.prices, plan.route.model, tokens)
+
+
+class CallObserver:
+    """A context manager around a call, called for each attempt; this class reports nothing."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Record the beginning of the call."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Record the end of the call."""
+
+    def attempt_started(self, plan: Any, request: Request) -> Request:
+        """Record a request that is about to be sent, and return the request to send.
+
+        Raises:
+            Exception: whatever a hook raises; the request must not be sent.
+        """
+        return request
+
+    def head_received(self, head: ResponseHead) -> None:
+        """Record the status and the headers of a response."""
+
+    def body_received(self, body: bytes) -> None:
+        """Record the complete body of a response."""
+
+    def watched(self, events: Iterable[ServerSentEvent]) -> Iterable[ServerSentEvent]:
+        """Return the events of a stream; iterating over them measures their times."""
+        return events
+
+    def attempt_failed(self, error: LLMError, *, continued: bool = False) -> None:
+        """Record that the current attempt failed; the second time, nothing happens.
+
+        `continued`: the next attempt continues its answer.
+        """
+
+    def attempt_succeeded(self, response: Mapping[str, Any]) -> None:
+        """Record the answer of the current attempt."""
+
+    def answered(self, response: Mapping[str, Any]) -> None:
+        """Record the answer of a call that has several requests."""
+
+    def set_spent(self, spent: Callable[[], Usage | None]) -> None:
+        """Set the function that returns the usage so far of all attempts of a stream."""
+
+
+NOT_OBSERVED = CallObserver()

@@ -1,12 +1,16 @@
 """Classifies failed attempts: the error class, and whether a retry may succeed. Pure.
 
 The error codes of the provider decide, or else the HTTP status. The text of a message is not used,
-because it changes and is translated; the one exception is the table in `_overflow.py`.
+because it changes and is translated; the one exception is the table of
+requests that are too long for the model.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
 
 from .._http._checks import shown as shown_url
 from .._http._types import (
@@ -19,9 +23,8 @@ from .._http._types import (
 )
 from .._retry import RETRIED_STATUSES
 from .._secret import redacted_cause
-from ._fault import Fault, Malformed
+from ._answer import Fault, Malformed
 from ._json import parse_or_none
-from ._overflow import is_overflow
 from ._provider_text import clean_text, error_reason
 from ._route import Route
 from ._server_delay import server_delay
@@ -48,6 +51,7 @@ __all__ = [
     "answer_failure",
     "connection_failure",
     "http_failure",
+    "is_overflow",
     "malformed_failure",
     "request_id",
 ]
@@ -331,3 +335,72 @@ def _text(body: bytes, route: Route) -> str:
     if longest_secret and len(beginning) < len(body):
         text = text[: len(text) - longest_secret + 1]
     return text[:_MAX_BODY]
+
+
+# Requests that are too long for the model, if the provider has no code for it.
+#
+# The table has the error messages of each provider or server. The tests have an example of each,
+# with its source. For a known provider only its own messages count; behind a gateway or an unknown
+# host, the messages of all.
+
+_N = r"[0-9][0-9,]*"
+
+_OPENAI = rf"This model's maximum context length is {_N} tokens"  # vLLM and DeepSeek copy it
+_INPUT_AND_OUTPUT = rf"`inputs` tokens \+ `max_new_tokens` must be <= {_N}"
+
+_PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "openai": (_OPENAI,),
+    "azure": (_OPENAI,),
+    "anthropic": (
+        rf"prompt is too long: {_N} tokens > {_N} maximum",
+        rf"input length and `max_tokens` exceed context limit: {_N} \+ {_N} > {_N}",
+    ),
+    "gemini": (
+        rf"The input token count (?:\({_N}\) )?exceeds the maximum number of tokens allowed",
+    ),
+    "bedrock": (r"(?:^|: )Input is too long for requested model\.?$",),
+    "mistral": (rf"Prompt contains {_N} tokens.* too large for model with {_N} maximum context",),
+    "cerebras": (rf"messages or completion\. Current length is {_N} while limit is {_N}",),
+    "together": (_INPUT_AND_OUTPUT, _OPENAI),
+    "fireworks": (rf"The prompt is too long: {_N}, model maximum context length: {_N}",),
+    "deepseek": (_OPENAI,),
+    "xai": (rf"This model's maximum prompt length is {_N} but the request contains {_N} tokens",),
+    "openrouter": (rf"This endpoint's maximum context length is {_N} tokens",),
+    "cohere": (
+        rf"too many tokens: total number of tokens \(prompt and prediction\) cannot exceed {_N}",
+    ),
+    "vllm": (
+        _OPENAI,
+        rf"prompt \((?:total )?length {_N}\) is (?:too long to fit into|longer than) the",
+    ),
+    "sglang": (rf"The input \({_N} tokens\) is longer than the model's context length \({_N}",),
+    "tgi": (_INPUT_AND_OUTPUT,),
+    "lmstudio": (
+        rf"Attempts to keep the first {_N} tokens when (?:the )?context (?:the )?overflows",
+    ),
+    "llamacpp": (
+        r"exceeds? the available context size",
+        r"^Context size has been exceeded\.?$",
+        rf"Requested tokens \({_N}\) exceed context window of {_N}",
+    ),
+    "ollama": (r"^prompt too long; exceeded max context length by ",),
+    "copilot": (rf"prompt token count of {_N} exceeds the limit of {_N}",),
+}
+
+_ALIASES = {"gemini-openai": "gemini", "ollama-openai": "ollama"}
+"""Second names of providers."""
+
+_GATEWAYS = frozenset({"openrouter", "azure", "together", "fireworks", "vllm", "lmstudio"})
+"""Providers that forward the messages of other providers, or run the servers of others."""
+
+
+def is_overflow(provider: str, message: str) -> bool:
+    """Return True if an error message says that the request is too long for the model."""
+    return _messages_of(_ALIASES.get(provider, provider)).search(message) is not None
+
+
+@cache  # compiled on first use: it takes longer than to import any module of the AI client
+def _messages_of(provider: str) -> re.Pattern[str]:
+    own = provider in _PATTERNS and provider not in _GATEWAYS
+    known = _PATTERNS[provider] if own else chain.from_iterable(_PATTERNS.values())
+    return re.compile("|".join(f"(?:{pattern})" for pattern in known), re.ASCII)

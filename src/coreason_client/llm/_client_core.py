@@ -9,26 +9,30 @@ from .._http._checks import check_headers
 from ..errors import ArgumentError
 from ._answer import Tokens
 from ._argument_errors import invalid, unknown_option
-from ._attempts import BACKOFF, Attempts, PlanT, Policy
-from ._background import check_resume
-from ._call import KEEP_INVALID_CALLS, Call
+from ._attempts import BACKOFF, AnyResponse, Attempts, PlanT, Policy
+from ._call import DEFAULT_MODEL, KEEP_INVALID_CALLS, Call
 from ._check_call import check_budget_key, check_call, check_flag, check_on_break
-from ._continuation import accepts_prefix
-from ._cost import cost
-from ._default_model import DEFAULT_MODEL
-from ._generate import generate_flow
+from ._continuation import accepts_prefix, check_resume
+from ._cost import DeferredPrice, cost, prices_loaded
 from ._limits import Limits
 from ._plan import Plan
-from ._price_table import DeferredPrice, prices_loaded
-from ._route import Route, Target, check_base_url, check_by_provider, check_provider
-from ._wire_choice import Wire, check_wire
+from ._reply import generate_flow
+from ._route import (
+    Route,
+    Target,
+    Wire,
+    check_base_url,
+    check_by_provider,
+    check_provider,
+    check_wire,
+)
 from .credentials import KeyLike, check_key_like
 from .errors import LLMRequestError
 from .observe._observation import Observation
 from .types import CallOptions, OnBreak, Response
 
 if TYPE_CHECKING:
-    from ._embed_plan import EmbedPlan
+    from ._embed import EmbedPlan
     from ._models import ModelsPlan
     from .observe.hooks import RequestHook, ResponseHook
     from .observe.telemetry import Telemetry
@@ -48,7 +52,9 @@ _WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
 
 
 class ClientCore:
-    """Turns the arguments of a call into the attempts to send it; see `AsyncLLMClient`.
+    """Turns the arguments of a call into the attempts to send it.
+
+    `AsyncLLMClient` describes the arguments.
 
     Raises:
         ValueError: an argument is invalid.
@@ -85,24 +91,17 @@ class ClientCore:
         self.timeout = _positive_number("timeout", timeout)
         self.max_retries = _whole_number("max_retries", max_retries, 0)
         self.deadline = None if deadline is None else _positive_number("deadline", deadline)
-        if max_concurrency is not None:
-            _whole_number("max_concurrency", max_concurrency, 1)
-        check_headers(headers or {})
-        self._target = Target(
-            self.base_url,
-            None if api_key is None else check_key_like(api_key),
-            check_by_provider("keys", keys, check_key_like),
-            None if provider is None else check_provider(provider),
-            dict(headers or {}),
-            check_wire(wire),
-            check_by_provider("base_urls", base_urls, check_base_url),
-        )
+        own = self.base_url, api_key, provider, headers, wire
+        self._target = _target(*own, keys=keys, base_urls=base_urls)
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
         self._routes: dict[str, Route] = {}
         self._last_policy: tuple[tuple[object, ...], Policy] | None = None
         self._observation = Observation(telemetry, on_request, on_response)
         self._routing = self._new_routing(router, budgets, cache, state)
+        if max_concurrency is not None:
+            _whole_number("max_concurrency", max_concurrency, 1)
+        self._connect(max_concurrency)
 
     def __repr__(self) -> str:
         name, model = type(self).__name__, str(self.default_model)
@@ -119,6 +118,13 @@ class ClientCore:
         """
         route = self._route(self._model_or_default(model))
         return accepts_prefix(route.profile, route.model)
+
+    def _connect(self, max_concurrency: int | None) -> None:
+        """Create the connections of the client."""
+
+    def _returned(self, response: AnyResponse) -> AnyResponse:
+        """Return a response as the client returns it."""
+        return response
 
     def _attempts(
         self,
@@ -241,8 +247,8 @@ class ClientCore:
             LLMRequestError: an argument is wrong, or the provider has no embeddings.
             LLMAuthenticationError: there is no key.
         """
+        from ._embed import EmbedPlan, embed_format
         from ._embed_call import check_embed  # most programs do not need embeddings
-        from ._embed_plan import EmbedPlan, embed_format
 
         call = check_embed(texts, model, dimensions, extra)
         route = self._route(call.model)
@@ -318,6 +324,28 @@ class ClientCore:
         policy = Policy(self.timeout, self.max_retries, deadline, *limits, on_break, reask)
         self._last_policy = chosen, policy
         return policy
+
+
+def _target(
+    base_url: str | None,
+    api_key: KeyLike | None,
+    provider: str | None,
+    headers: Mapping[str, str] | None,
+    wire: Wire | None,
+    *,
+    keys: Mapping[str, KeyLike] | None,
+    base_urls: Mapping[str, str] | None,
+) -> Target:
+    check_headers(headers or {})
+    return Target(
+        base_url,
+        None if api_key is None else check_key_like(api_key),
+        check_by_provider("keys", keys, check_key_like),
+        None if provider is None else check_provider(provider),
+        dict(headers or {}),
+        check_wire(wire),
+        check_by_provider("base_urls", base_urls, check_base_url),
+    )
 
 
 def _check_names(options: Mapping[str, Any]) -> None:

@@ -1,14 +1,16 @@
-"""`EmbedCall`: a checked request for embeddings in a provider-neutral form."""
+"""A checked request for embeddings, and the interface of its wire formats. No I/O."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from ._argument_errors import invalid
-from ._check_text import check_text
+from ._answer import Tokens
+from ._argument_errors import check_text, invalid
+from ._profile import Profile
 from .errors import LLMRequestError
 
-__all__ = ["EmbedCall", "check_embed"]
+__all__ = ["EmbedCall", "EmbedFormat", "Embedded", "check_embed"]
 
 _MOST_DIMENSIONS = 2**20
 
@@ -61,3 +63,41 @@ def _text(where: str, text: Any) -> str:
         raise LLMRequestError(f"{where} must not be empty: providers reject an empty text")
     checked: str = text
     return checked
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The vectors in a reply, in the order of the texts, and the token counts if it has any."""
+
+    vectors: list[list[float]]
+    tokens: Tokens | None = None
+
+
+class EmbedFormat(ABC):
+    """One wire format of embeddings. Instances have no state; one serves all calls."""
+
+    max_texts: ClassVar[int] = 2048
+
+    def texts_per_request(self, model: str) -> int:
+        """Return the largest number of texts in one request."""
+        return self.max_texts
+
+    @abstractmethod
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL for a call; `base` does not end with a slash."""
+
+    @abstractmethod
+    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+        """Return the JSON body for a call, with the caller's `extra` fields.
+
+        Raises:
+            LLMRequestError: the provider cannot express the call.
+        """
+
+    @abstractmethod
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read a reply.
+
+        Raises:
+            Malformed: the reply does not follow the format.
+        """

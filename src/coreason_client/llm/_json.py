@@ -7,10 +7,13 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from .errors import LLMRequestError
+
 __all__ = [
     "codes",
     "count",
     "encode",
+    "encode_body",
     "http_status",
     "is_finite",
     "items",
@@ -18,6 +21,8 @@ __all__ = [
     "parse",
     "parse_or_none",
     "text",
+    "with_extra",
+    "with_query",
     "without_lone_surrogates",
 ]
 
@@ -143,3 +148,35 @@ def http_status(value: Any) -> int | None:
     """Return a number if it is the HTTP status of an error, else None."""
     number = count(value)
     return number if number is not None and 400 <= number < 600 else None
+
+
+# Bodies of requests.
+
+
+def encode_body(body: Mapping[str, Any], model: str) -> bytes:
+    """Return a body as JSON; `model` is for the error.
+
+    Raises:
+        LLMRequestError: a value cannot be encoded.
+    """
+    try:
+        return encode(body)
+    except ValueError as error:
+        raise LLMRequestError(
+            f"the request cannot be encoded as JSON: {error}", model=model
+        ) from None
+
+
+def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the caller's own fields to a body: objects are merged, other values replaced."""
+    for name, value in extra.items():
+        known = body.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            value = {**known, **value}
+        body[name] = value
+    return body
+
+
+def with_query(url: str, query: str) -> str:
+    """Add a query, which may be empty, to a URL."""
+    return f"{url}{'&' if '?' in url else '?'}{query}" if query else url

@@ -5,19 +5,17 @@ from typing import ClassVar
 
 from .._drive import Flow, Reply
 from .._http._types import TransportFailure
+from ._answer import Malformed
 from ._attempts import Attempts
 from ._classify import Failure, malformed_failure
 from ._cost import cost
-from ._fault import Malformed
-from ._generate import call_flow
-from ._json_reply import json_reply
+from ._json import with_query
 from ._key_fetch import KeyFetcher
-from ._model_format import ModelFormat, ModelPage
-from ._request_body import with_query
-from ._request_plan import Pricing, RequestPlan
+from ._plan import Pricing, RequestPlan
+from ._reply import call_flow, json_reply
 from ._route import Route
 from .errors import LLMRequestError
-from .providers.model_lists import MODEL_LISTS
+from .providers.model_lists import MODEL_LISTS, ModelFormat, ModelPage
 from .types import ModelInfo
 
 __all__ = ["ModelsPlan", "models_flow", "read_page"]

@@ -1,31 +1,120 @@
-"""`Plan`: the encoded request for one model."""
+"""The encoded request for one model, as the retry rules and the prices use it. Pure."""
 
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 from .._http._types import Request, Timeouts
-from ._answer import Answer
-from ._background import background_body, cancel_url, has_background, resume_url
+from ..errors import ArgumentError
+from ._adapter import Adapter
+from ._answer import Answer, Tokens, estimate_bytes
 from ._call import Call
 from ._continuation import (
     FIELDS,
     accepts_prefix,
+    background_body,
+    cancel_url,
     check_continuation,
     continuation_base,
     continuation_fields,
+    continued_call,
+    corrected_call,
+    has_background,
+    is_plain_text,
     prefix_of,
+    resume_url,
     sent_messages,
 )
 from ._cost import cost
-from ._fit_call import fit_call
-from ._follow_up import continued_call, corrected_call, is_plain_text
-from ._key_fetch import KeyFetcher
-from ._request_body import encode_body, with_extra, with_query
-from ._request_plan import Pricing, RequestPlan, estimated_prompt
+from ._json import encode_body, with_extra, with_query
+from ._key_fetch import FetchKey, KeyFetcher
+from ._profile import Profile
 from ._route import Route
+from .errors import LLMError, LLMRequestError
 
-__all__ = ["Plan", "ResumedPlan"]
+__all__ = ["Plan", "Pricing", "RequestPlan", "ResumedPlan", "estimated_prompt", "fit_call"]
+
+Pricing: TypeAlias = Callable[[str | None, str, Tokens], float | None]
+"""Returns the price of tokens, given the provider in the price table and the model."""
+
+
+class RequestPlan(ABC):
+    """An encoded request for one model.
+
+    Attributes:
+        method: the HTTP method.
+        free: True if the request costs nothing, and so counts for no limit and no budget.
+        route: the provider, its base URL and key.
+        requested_model: the name that the caller used for the model.
+        pricing: the function that returns prices.
+        url: the URL of the request.
+        content: the body of the request.
+    """
+
+    __slots__ = ("_fetcher", "content", "pricing", "requested_model", "route", "url")
+
+    method: ClassVar[str] = "POST"
+    free: ClassVar[bool] = False
+    route: Route
+    requested_model: str
+    pricing: Pricing
+    url: str
+    content: bytes
+    _fetcher: KeyFetcher | None
+
+    def key_step(self, seconds: float) -> FetchKey | None:
+        """Return the action that fetches the key within so many seconds, None if there is one.
+
+        Raises:
+            LLMError: the callable failed, or did not return a key.
+        """
+        if self.route.key_provider is None:
+            return None
+        if self._fetcher is None:
+            self._fetcher = KeyFetcher(self.route, self.route.key_provider)
+        step = self._fetcher.next_step(seconds)
+        self.route = self._fetcher.route
+        return step
+
+    def refresh_key(self, error: LLMError) -> bool:
+        """Return True if the key was rejected and a new one will be fetched."""
+        if self._fetcher is None or not self._fetcher.refresh(error):
+            return False
+        self.route = self._fetcher.route
+        return True
+
+    def headers(self, now: Callable[[], float] = time.time) -> Mapping[str, str]:
+        """Return the headers of a request that is sent now.
+
+        Raises:
+            LLMRequestError: it must be signed, and the region is not known.
+        """
+        return self.route.request_headers(self.method, self.url, self.content, now)
+
+    @property
+    @abstractmethod
+    def estimated_tokens(self) -> int:
+        """An estimate of the tokens that the request will use, for limits and budgets."""
+
+    def drop_parameter(self, parameter: str) -> bool:
+        """Drop or rename a parameter that the provider rejects; return False if it must stay."""
+        return False
+
+    def corrected(self, answer: str, reason: str) -> Self | None:
+        """Return the request to correct an answer that is not valid, None if there is none."""
+        return None
+
+    def price(self, tokens: Tokens) -> float | None:
+        """Return the price of tokens in dollars, None if it is not known."""
+        return self.pricing(self.route.profile.prices, self.route.model, tokens)
+
+
+def estimated_prompt(content: bytes) -> int:
+    """Return an estimate of the tokens in the body of a request: a quarter of its bytes."""
+    return estimate_bytes(len(content))
+
 
 # A parameter that one generation of models rejects and the next one requires.
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -144,3 +233,56 @@ class ResumedPlan(Plan):
 
     method: ClassVar[str] = "GET"
     free: ClassVar[bool] = True
+
+
+# Fitting a checked call to one provider.
+
+
+def fit_call(call: Call, adapter: Adapter, profile: Profile) -> Call:
+    """Return the call that the provider can express.
+
+    Messages of the role "developer" become "system" messages where the provider does not have it.
+
+    Raises:
+        LLMRequestError: there is none: the temperature is too high, or the wire format cannot
+            express a part of a message.
+    """
+    if call.temperature is not None and call.temperature > profile.max_temperature:
+        raise _too_hot(call.temperature, call, profile)
+    for index, message in enumerate(call.messages):
+        if message["content"].__class__ is list:
+            _check_parts(index, message["content"], call, adapter, profile)
+    return call if profile.developer_role else _without_developer(call)
+
+
+def _too_hot(temperature: float, call: Call, profile: Profile) -> LLMRequestError:
+    highest = f"{profile.max_temperature:g}"
+    rule = f"must be a number from 0 to {highest} for a model of {profile.name}"
+    error = ArgumentError("temperature", rule, temperature)
+    return LLMRequestError(
+        str(error), provider=profile.name, model=call.model, argument_error=error
+    )
+
+
+def _check_parts(
+    index: int, content: Sequence[Any], call: Call, adapter: Adapter, profile: Profile
+) -> None:
+    for number, part in enumerate(content):
+        kind = part["type"]
+        problem = None if kind == "text" else adapter.part_problem(part, profile)
+        if problem is not None:
+            raise LLMRequestError(
+                f"messages[{index}].content[{number}] has the type {kind!r}, {problem}",
+                provider=profile.name,
+                model=call.model,
+            )
+
+
+def _without_developer(call: Call) -> Call:
+    if "developer" not in [message["role"] for message in call.messages]:
+        return call
+    messages = [
+        {**message, "role": "system"} if message["role"] == "developer" else message
+        for message in call.messages
+    ]
+    return replace(call, messages=messages)

@@ -5,8 +5,8 @@ the last event that was received, as often as it takes; that is invisible to the
 cannot be resumed does `on_break` decide, which the caller chooses, because every way but the error
 costs something:
 
-* "continue": the model continues its text, if it can (`_follow_up.py`). A continuation that fails
-  is repeated by the same model, never by another one, which would continue another answer.
+* "continue": the model continues its text, if it can. A continuation that fails is repeated by the
+  same model, never by another one, which would continue another answer.
 * "restart": the call is repeated, also by fallbacks, and `Restarted` precedes the new answer.
 * "error", and after the last attempt: the error has the received part of the answer.
 
@@ -20,13 +20,12 @@ from dataclasses import replace
 from .._clock import monotonic
 from .._drive import Flow
 from .._http._types import Timeouts
-from ._assemble import partial
 from ._attempts import Attempts
-from ._background import RESUMABLE_SECONDS
 from ._classify import Failure
-from ._continuation import Continuation, continued
+from ._continuation import RESUMABLE_SECONDS, Continuation, continued
 from ._plan import Plan
 from ._reader import Reader
+from ._reply import partial
 from .errors import LLMError
 from .types import Delta, PartialResponse, Restarted
 

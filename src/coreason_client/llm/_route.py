@@ -14,12 +14,21 @@ The rules:
   the one in `base_urls`, or the default one. Bedrock's follows from the region of AWS credentials.
 * A base URL without a path gets the provider's default path.
 * If the key is a callable, the route has no key until it is fetched (`_key_fetch.py`).
+
+The wire format of an OpenAI-compatible provider:
+
+* `wire="responses"` chooses the Responses API, `wire="chat"` the provider's usual format. Which
+  providers have the Responses API is data (`providers/profiles.py`).
+* Without `wire`, the usual format is used, except for models that exist only in the Responses API.
+* `wire` is about the provider at the base URL: if that has no Responses API, it is an error. Models
+  of other providers, such as fallbacks, use the Responses API if their provider has it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from .._http._checks import check_url, merged_headers, shown
@@ -29,7 +38,6 @@ from ..errors import ArgumentError
 from ._adapter import Adapter
 from ._auth import bedrock_url, check_key_of, key_headers, key_secrets, signed
 from ._profile import Profile
-from ._wire_choice import Wire, profile_on_wire
 from .credentials import AWSCredentials, Key, KeyLike, KeyProvider
 from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
@@ -38,10 +46,13 @@ from .providers.profiles import COMPATIBLE, PROFILES
 __all__ = [
     "Route",
     "Target",
+    "Wire",
     "check_base_url",
     "check_by_provider",
     "check_provider",
+    "check_wire",
     "known_host",
+    "profile_on_wire",
     "provider_prefix",
 ]
 
@@ -51,6 +62,10 @@ _BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFIL
 _DEFAULT = _BY_NAME["openai"]
 _API_VERSION = "api-version"  # a parameter of Azure, which its messages may name
 _ENDPOINTS = ("/chat/completions", "/responses", "/v1/messages")
+_WIRES = ("responses", "chat")
+
+Wire: TypeAlias = Literal["responses", "chat"]
+"""A wire format of OpenAI and compatible providers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,3 +337,49 @@ def _format_headers(adapter: Adapter) -> Mapping[str, str]:
         "User-Agent": f"coreason-client/{__version__}",
         **adapter.headers(),
     }
+
+
+def check_wire(wire: Any) -> Wire | None:
+    """Return the argument `wire`.
+
+    Raises:
+        ArgumentError: it is not a wire format.
+    """
+    if wire is None or (isinstance(wire, str) and wire in _WIRES):
+        return cast("Wire | None", wire)
+    raise ArgumentError("wire", f"must be None or one of {', '.join(_WIRES)}", wire)
+
+
+def profile_on_wire(
+    profile: Profile, model: str, base: str, wire: Wire | None, *, own: bool
+) -> Profile:
+    """Return the profile with the wire format for a model; `own`: the base URL is the caller's.
+
+    Raises:
+        LLMRequestError: the provider has no Responses API.
+    """
+    has_responses = profile.responses and "/deployments/" not in f"{base}/"
+    if wire == "responses":
+        if not has_responses and own:
+            raise LLMRequestError(_missing(profile), provider=profile.name, model=model)
+        return _on_responses(profile) if has_responses else profile
+    only_there = any(fnmatchcase(model, pattern) for pattern in profile.responses_models)
+    return _on_responses(profile) if wire is None and only_there and has_responses else profile
+
+
+@lru_cache(maxsize=64)  # each call for such a model needs it, and a profile has many fields
+def _on_responses(profile: Profile) -> Profile:
+    """Return a profile of the Responses API, in which no answer can be continued."""
+    return replace(profile, wire="responses", prefix_form=None)
+
+
+def _missing(profile: Profile) -> str:
+    if profile.responses:  # Azure's older addresses
+        return (
+            f'wire="responses" needs a base URL of {profile.name} that ends with {profile.path}: '
+            "the addresses of deployments have only chat completions"
+        )
+    message = f'wire must not be "responses" for {profile.name}, which has no Responses API'
+    if profile.wire == "ollama":
+        return f"{message} at this address; its compatible API has: pass a base_url ending with /v1"
+    return f"{message}: leave out wire"

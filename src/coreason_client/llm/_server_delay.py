@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from .._http._types import Headers, ResponseHead
 from .._retry import parse_seconds, retry_after
-from ._fault import Fault
+from ._answer import Fault
 
 __all__ = ["reset_seconds", "server_delay"]
 

@@ -7,7 +7,7 @@ from .._closing_async import close_items_async
 from .._reading import Reading
 from ._answer_machine import AnswerMachine
 from ._growing_value import GrowingValue
-from ._returned_async import AsyncStreamBase
+from ._returned import AsyncStreamBase
 from .errors import LLMError, LLMRequestError
 from .types import Delta, Parsed, Response, TextDelta, Usage
 

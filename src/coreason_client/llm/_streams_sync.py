@@ -9,7 +9,7 @@ from .._closing_sync import close_items
 from .._reading import Reading
 from ._answer_machine import AnswerMachine
 from ._growing_value import GrowingValue
-from ._returned_sync import StreamBase
+from ._returned import StreamBase
 from .errors import LLMError, LLMRequestError
 from .types import Delta, Parsed, Response, TextDelta, Usage
 

@@ -9,19 +9,16 @@ from .._drive import Flow
 from .._drive_async import drive_async, run_async
 from .._reading import Reading
 from ._answer_machine import AnswerMachine
-from ._attempts import Attempts
+from ._attempts import NOT_OBSERVED, Attempts, CallObserver
+from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._client_core import ClientCore
-from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from ._cost import DeferredPrice, load_prices
 from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
 from ._plan import Plan
-from ._price_table import DeferredPrice, load_prices
-from ._returned_async import AsyncClientBase, returned
+from ._returned import AsyncClientBase
 from ._streams_async import AsyncLLMStream
-from ._wire_choice import Wire
-from .credentials import KeyLike
 from .errors import LLMConnectionError, LLMError
-from .observe._call_observer import NOT_OBSERVED, CallObserver
 from .tools._runs_async import AsyncRuns
 from .types import (
     CallOptions,
@@ -35,19 +32,13 @@ from .types import (
 
 if TYPE_CHECKING:
     from ._session_async import Session, Sessions
-    from .observe.hooks import RequestHook, ResponseHook
-    from .observe.telemetry import Telemetry
-    from .router._state import State
-    from .router.budgets import Budget
-    from .router.cache import ResponseCache
-    from .router.deployments import Router
 
 __all__ = ["AsyncLLMClient"]
 
 Value = TypeVar("Value")
 
 
-class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
+class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
     """A client for the models of any provider; it keeps only connections between calls.
 
     Args:
@@ -85,61 +76,6 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
     Raises:
         ValueError: an argument is invalid.
     """
-
-    def __init__(
-        self,
-        api_key: KeyLike | None = None,
-        base_url: str | None = None,
-        default_model: str = DEFAULT_MODEL,
-        timeout: float = 60.0,
-        max_retries: int = 3,
-        *,
-        deadline: float | None = None,
-        keys: Mapping[str, KeyLike] | None = None,
-        base_urls: Mapping[str, str] | None = None,
-        provider: str | None = None,
-        wire: Wire | None = None,
-        headers: Mapping[str, str] | None = None,
-        first_wait: float = 1.0,
-        max_concurrency: int | None = None,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
-        router: "Router | None" = None,
-        budgets: "Budget | Sequence[Budget] | None" = None,
-        cache: "ResponseCache | None" = None,
-        state: "State | None" = None,
-        telemetry: "Telemetry | bool | None" = None,
-        on_request: "RequestHook | None" = None,
-        on_response: "ResponseHook | None" = None,
-    ) -> None:
-        super().__init__(
-            api_key,
-            base_url,
-            default_model,
-            timeout,
-            max_retries,
-            deadline=deadline,
-            keys=keys,
-            base_urls=base_urls,
-            provider=provider,
-            wire=wire,
-            headers=headers,
-            first_wait=first_wait,
-            max_concurrency=max_concurrency,
-            requests_per_minute=requests_per_minute,
-            tokens_per_minute=tokens_per_minute,
-            router=router,
-            budgets=budgets,
-            cache=cache,
-            state=state,
-            telemetry=telemetry,
-            on_request=on_request,
-            on_response=on_response,
-        )
-        self._sessions = sessions = _sessions(max_concurrency)
-        # A client that is garbage-collected without being closed closes its connections silently.
-        self._abandon = finalize(self, sessions.abandon)
-        self._abandon.atexit = False
 
     @classmethod
     def from_env(cls, **options: Any) -> Self:
@@ -226,7 +162,7 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             if isinstance(attempts.plan.pricing, DeferredPrice):
                 await attempts.plan.pricing.set_async(response["usage"])
                 attempts.spent.set(response)
-        return returned(response)
+        return self._returned(response)
 
     @overload
     def stream(
@@ -341,7 +277,7 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
                     await plan.pricing.set_async(response["usage"])
             whole = joined(responses)
             attempts.observer.answered(whole)
-        return returned(whole)
+        return self._returned(whole)
 
     async def models(self, provider: str | None = None) -> list[ModelInfo]:
         """Return the models of a provider.
@@ -363,6 +299,12 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
         await self._sessions.aclose()
+
+    def _connect(self, max_concurrency: int | None) -> None:
+        self._sessions = sessions = _sessions(max_concurrency)
+        # A client that is garbage-collected without being closed closes its connections silently.
+        self._abandon = finalize(self, sessions.abandon)
+        self._abandon.atexit = False
 
     async def _deltas(
         self, attempts: Attempts[Plan], machine: AnswerMachine, reading: Reading

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from .. import _fork
-from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._from_env import client_arguments, read_configuration
 from .aclient import AsyncLLMClient
 from .client import LLMClient

@@ -9,6 +9,7 @@ from coreason_client.llm._check_call import check_call
 from coreason_client.llm._plan import Plan
 from coreason_client.llm._route import Target
 from coreason_client.llm.observe._attributes import (
+    Identity,
     identity_attributes,
     metric_attributes,
     operation_of,
@@ -17,7 +18,6 @@ from coreason_client.llm.observe._attributes import (
     target_attributes,
     usage_attributes,
 )
-from coreason_client.llm.observe._identity import Identity
 
 from .collect import KEY, MESSAGES
 

@@ -4,7 +4,7 @@ import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
 from coreason_client.llm import LLMServerError
-from coreason_client.llm.observe._call_observer import NOT_OBSERVED, CallObserver
+from coreason_client.llm._attempts import NOT_OBSERVED, CallObserver
 from coreason_client.llm.observe._observer import Observer
 from coreason_client.sse import ServerSentEvent
 

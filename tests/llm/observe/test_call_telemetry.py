@@ -19,8 +19,8 @@ from coreason_client.llm import (
     LLMRateLimitError,
     LLMServerError,
 )
-from coreason_client.llm.observe._call_telemetry import Ending, outcome_of
-from coreason_client.llm.observe._identity import Identity
+from coreason_client.llm.observe._attributes import Identity
+from coreason_client.llm.observe._spans import Ending, outcome_of
 from tests.llm.server import Provider, Replied
 
 from .collect import (

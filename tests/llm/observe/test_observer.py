@@ -7,9 +7,9 @@ import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
 from coreason_client.llm import LLMServerError, ResponseInfo
-from coreason_client.llm.observe._call_telemetry import CallTelemetry
 from coreason_client.llm.observe._instruments import Instruments
 from coreason_client.llm.observe._observer import Observer
+from coreason_client.llm.observe._spans import CallTelemetry
 from coreason_client.sse import ServerSentEvent
 
 from .collect import Collected

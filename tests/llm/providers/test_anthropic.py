@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall, Tokens
+from coreason_client.llm._answer import Answer, Fault, FaultReceived, Malformed, RawToolCall, Tokens
 from coreason_client.llm._call import Call, Schema
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
 from coreason_client.llm._profile import Profile
 from coreason_client.llm.providers.anthropic import ADAPTER
 from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coreason_client.llm._profile import Profile
-from coreason_client.llm.providers._anthropic_parts import content_blocks, part_problem, text_block
+from coreason_client.llm.providers.anthropic import content_blocks, part_problem, text_block
 
 PROFILE = Profile(name="acme")
 

@@ -18,8 +18,7 @@ from coreason_client.llm import (
     LLMError,
     TextDelta,
 )
-from coreason_client.llm._answer import Answer
-from coreason_client.llm._fault import Fault, Malformed
+from coreason_client.llm._answer import Answer, Fault, Malformed
 from coreason_client.llm.providers.bedrock import ADAPTER
 from tests.llm.eventstream import event
 from tests.llm.server import Replied, provider

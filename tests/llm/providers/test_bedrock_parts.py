@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._check_parts import check_part
+from coreason_client.llm._check_messages import check_part
 from coreason_client.llm._profile import Profile
-from coreason_client.llm.providers._bedrock_parts import content_blocks, part_problem
+from coreason_client.llm.providers._bedrock_body import content_blocks, part_problem
 
 BEDROCK = Profile(name="bedrock", wire="bedrock")
 

@@ -13,9 +13,8 @@ from coreason_client._drive import Reply
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm import LLMRequestError, LLMResponseError
 from coreason_client.llm._classify import Failure
-from coreason_client.llm._embed import read_embeddings
+from coreason_client.llm._embed import EmbedPlan, embed_format, read_embeddings
 from coreason_client.llm._embed_call import EmbedCall
-from coreason_client.llm._embed_plan import EmbedPlan, embed_format
 from coreason_client.llm._route import Target
 
 VECTORS = [[0.5, -1.0], [0.25, 2.0]]

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall, Tokens
+from coreason_client.llm._answer import Answer, Fault, FaultReceived, Malformed, RawToolCall, Tokens
 from coreason_client.llm._call import Call
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
 from coreason_client.llm._profile import Profile
 from coreason_client.llm.providers.gemini import ADAPTER, VERTEX
 from coreason_client.llm.types import TextDelta

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall, Tokens
+from coreason_client.llm._answer import Answer, Fault, FaultReceived, Malformed, RawToolCall, Tokens
 from coreason_client.llm._call import Call
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
-from coreason_client.llm._fit_call import fit_call
+from coreason_client.llm._plan import fit_call
 from coreason_client.llm._profile import Profile
 from coreason_client.llm.errors import LLMRequestError
 from coreason_client.llm.providers.ollama import ADAPTER

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall
+from coreason_client.llm._answer import Answer, Fault, FaultReceived, Malformed, RawToolCall
 from coreason_client.llm._call import Call
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
 from coreason_client.llm._profile import Profile
 from coreason_client.llm._reader import Reader
 from coreason_client.llm.providers.openai import ADAPTER

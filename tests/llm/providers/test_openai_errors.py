@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._fault import Fault
-from coreason_client.llm.providers._openai_errors import described_error, error_of
+from coreason_client.llm._answer import Fault
+from coreason_client.llm.providers._openai import described_error, error_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coreason_client.llm._profile import Profile
-from coreason_client.llm.providers._openai_parts import part_problem, sent_content
+from coreason_client.llm.providers._openai import part_problem, sent_content
 
 PDF = {"file_data": "data:application/pdf;base64,JVBERi0=", "filename": "a.pdf"}
 CSV = {"file_data": "data:text/csv;base64,YSxi", "filename": "a.csv"}

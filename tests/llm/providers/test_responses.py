@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Billing, RawToolCall
+from coreason_client.llm._answer import Billing, Malformed, RawToolCall
 from coreason_client.llm._call import Call
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._fault import Malformed
 from coreason_client.llm._profile import Profile
 from coreason_client.llm.providers.openai import ADAPTER as OPENAI
 from coreason_client.llm.providers.profiles import PROFILES

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer
-from coreason_client.llm._fault import EventsLost, FaultReceived, Malformed
+from coreason_client.llm._answer import Answer, EventsLost, FaultReceived, Malformed
 from coreason_client.llm.providers._responses_reader import (
     ResponsesReader,
     end_of,

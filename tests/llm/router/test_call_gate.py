@@ -25,7 +25,7 @@ from coreason_client.llm import (
 )
 from coreason_client.llm._classify import Failure
 from coreason_client.llm._key_fetch import FetchKey
-from coreason_client.llm.router._commands import Acquire, Acquired
+from coreason_client.llm.router._rules import Acquire, Acquired
 from coreason_client.llm.router._state import Command, MemoryState, State
 from tests.llm.play import (
     BROKEN,

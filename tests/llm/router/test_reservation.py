@@ -4,8 +4,8 @@ import pytest
 
 from coreason_client.llm import Budget
 from coreason_client.llm._check_call import check_call
+from coreason_client.llm._embed import EmbedPlan
 from coreason_client.llm._embed_call import check_embed
-from coreason_client.llm._embed_plan import EmbedPlan
 from coreason_client.llm._plan import Plan
 from coreason_client.llm._route import Target
 from coreason_client.llm.router._reservation import (

@@ -5,7 +5,7 @@ import os
 import threading
 
 from coreason_client.llm import LLMStateError, MemoryState
-from coreason_client.llm.router._commands import (
+from coreason_client.llm.router._rules import (
     Account,
     Acquire,
     Acquired,

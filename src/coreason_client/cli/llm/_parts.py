@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mimetypes import guess_extension
 from typing import Any
 
-from coreason_client.llm._audio_format import audio_format
+from coreason_client.llm._call import audio_format
 
 from .._attached import Attached, AttachFailure, type_of_name
 from .._attached_content import FileText, file_content

@@ -15,18 +15,16 @@ from urllib.parse import quote
 from pydantic_core import to_json
 
 from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._billing import with_billing
+from .._answer import Answer, End, Fault, Malformed, RawToolCall, Tokens
 from .._call import Call
-from .._fault import Fault, Malformed
+from .._cost import with_billing
 from .._frames import Framing
 from .._json import count, items, mapping, parse, text
 from .._media import media_of
 from .._profile import Profile
 from .._reader import Piece, Reader
 from ..types import Media
-from ._bedrock_body import ANSWER_TOOL, is_signed, request_body
-from ._bedrock_parts import part_problem
+from ._bedrock_body import ANSWER_TOOL, is_signed, part_problem, request_body
 
 __all__ = ["ADAPTER", "Bedrock"]
 

@@ -8,22 +8,23 @@
 * Bedrock: `/invoke` with the body of the model: Titan accepts one text, Cohere 96.
 """
 
+import binascii
+import math
 import re
+import sys
+from array import array
 from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from .._answer import Tokens
-from .._billing import with_billing
-from .._embed_call import EmbedCall
-from .._embed_format import Embedded, EmbedFormat
-from .._json import count, items, mapping
+from .._answer import Malformed, Tokens
+from .._cost import with_billing
+from .._embed_call import EmbedCall, Embedded, EmbedFormat
+from .._json import count, items, mapping, with_extra
 from .._profile import Profile
-from .._request_body import with_extra
-from .._vectors import vector_of
 from ..errors import LLMRequestError
 
-__all__ = ["EMBEDDINGS"]
+__all__ = ["EMBEDDINGS", "vector_of"]
 
 _COHERE = re.compile(r"(?:^|[./])cohere\.embed-", re.ASCII)
 _TITAN = re.compile(r"(?:^|[./])amazon\.titan-embed-", re.ASCII)
@@ -200,3 +201,39 @@ EMBEDDINGS: Mapping[str, EmbedFormat] = {
     "bedrock": BedrockEmbeddings(),
 }
 """Embedding formats by the wire of a profile."""
+
+
+# Vectors: lists of JSON numbers, or base64.
+
+
+def vector_of(value: Any) -> list[float]:
+    """Return a vector that a provider sent: a list of numbers, or their base64.
+
+    The base64 is that of 32-bit numbers, the least significant byte first.
+
+    Raises:
+        Malformed: it is not a vector of finite numbers.
+    """
+    vector = _decoded(value) if isinstance(value, str) else _listed(value)
+    # One pass in C. The sum of finite numbers of embeddings is finite, any other sum is not.
+    if not vector or not math.isfinite(sum(vector)):
+        raise Malformed("an embedding must be a list of finite numbers")
+    return vector
+
+
+def _listed(value: Any) -> list[float]:
+    try:
+        return array("d", value if isinstance(value, list) else []).tolist()
+    except (TypeError, OverflowError):
+        raise Malformed("an embedding must be a list of finite numbers") from None
+
+
+def _decoded(text: str) -> list[float]:
+    try:
+        data = binascii.a2b_base64(text, strict_mode=True)
+        numbers = array("f", data)
+    except ValueError:
+        raise Malformed("an embedding must be base64 of 32-bit numbers") from None
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tolist()

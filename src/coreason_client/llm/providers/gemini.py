@@ -18,13 +18,11 @@ from urllib.parse import quote
 from pydantic_core import from_json
 
 from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._billing import with_billing
-from .._call import Call, Schema
-from .._fault import Fault, FaultReceived, Malformed
+from .._answer import Answer, End, Fault, FaultReceived, Malformed, RawToolCall, Tokens
+from .._call import Call, Schema, data_of, mime_type_of
+from .._cost import with_billing
 from .._json import count, http_status, items, mapping, parse, text
 from .._media import media_of
-from .._parts import data_of, mime_type_of
 from .._profile import Profile
 from .._reader import Piece, Reader
 from ..types import Media, Message

@@ -17,11 +17,9 @@ from typing import Any, ClassVar, Literal
 from pydantic_core import to_json
 
 from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._call import Call
-from .._fault import Fault, FaultReceived, Malformed
+from .._answer import Answer, End, Fault, FaultReceived, Malformed, RawToolCall, Tokens
+from .._call import Call, data_of
 from .._json import codes, count, items, mapping, parse, text
-from .._parts import data_of
 from .._profile import Profile
 from .._reader import Piece, Reader
 from ..types import Media, Message

@@ -12,20 +12,15 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._billing import with_billing
-from .._call import Call
-from .._fault import Fault, FaultReceived, Malformed
+from .._answer import Answer, End, Fault, FaultReceived, Malformed, RawToolCall, Tokens
+from .._call import Call, cache_key
+from .._cost import with_billing
 from .._json import count, items, mapping, parse, text
 from .._media import audio_of, image_at, joined_audio
 from .._profile import Profile
-from .._prompt_cache import cache_key
 from .._reader import Piece, Reader
 from ..types import Media
-from ._openai_errors import error_of
-from ._openai_models import reasoning_mode, reasons
-from ._openai_parts import part_problem, sent_content
-from ._strict import sent_schema
+from ._openai import error_of, part_problem, reasoning_mode, reasons, sent_content, sent_schema
 
 __all__ = ["ADAPTER"]
 

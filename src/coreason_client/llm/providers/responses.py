@@ -12,16 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._adapter import Adapter
-from .._answer import Answer
-from .._billing import with_billing
-from .._call import Call
-from .._fault import Fault, Malformed
+from .._answer import Answer, Fault, Malformed
+from .._call import Call, cache_key
+from .._cost import with_billing
 from .._json import items, mapping
 from .._profile import Profile
-from .._prompt_cache import cache_key
 from ..errors import LLMRequestError
-from ._openai_models import reasoning_mode, reasons
-from ._openai_parts import part_problem
+from ._openai import part_problem, reasoning_mode, reasons, sent_schema
 from ._responses_items import (
     call_of,
     carried_items,
@@ -31,7 +28,6 @@ from ._responses_items import (
     texts_of,
 )
 from ._responses_reader import ResponsesReader, end_of, error_in, tokens_of
-from ._strict import sent_schema
 
 __all__ = ["ADAPTER", "Responses"]
 

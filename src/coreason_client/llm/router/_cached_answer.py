@@ -27,10 +27,10 @@ from pydantic_core import to_json
 from ..._drive import Action, Flow
 from .._answer import Answer
 from .._argument_errors import AnswerDict
-from .._assemble import parse_content
 from .._attempts import Attempts
 from .._key_fetch import KeyFetcher
 from .._plan import Plan
+from .._reply import parse_content
 from .._route import Route
 from ..credentials import AWSCredentials
 from ..errors import LLMError, LLMResponseError, LLMStateError

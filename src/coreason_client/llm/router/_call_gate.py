@@ -24,9 +24,8 @@ from typing import Any, Generic, Literal, TypeVar
 from ..._drive import Action, Wait
 from ..._http._types import ResponseHead
 from .._classify import Failure
-from .._cost import cost
-from .._price_table import DeferredPrice, PricesAction, prices_loaded
-from .._request_plan import RequestPlan
+from .._cost import DeferredPrice, PricesAction, cost, prices_loaded
+from .._plan import RequestPlan
 from .._route import Route
 from ..errors import (
     LLMAuthenticationError,
@@ -40,13 +39,11 @@ from ..errors import (
     LLMStateError,
 )
 from ..types import Usage
-from ._commands import NANODOLLARS, Account, Acquire, Acquired, Candidate, Delayed, Granted, Settle
-from ._learned import learned_limits
-from ._reservation import Bound, bound_of, price_of, reserve_amount, settled_amount
-from ._selection import Fallbacks
+from ._reservation import Bound, bound_of, learned_limits, price_of, reserve_amount, settled_amount
+from ._rules import NANODOLLARS, Account, Acquire, Acquired, Candidate, Delayed, Granted, Settle
 from ._state import Command, State, StateAction
 from .budgets import Budget
-from .deployments import Deployment
+from .deployments import Deployment, Fallbacks
 
 __all__ = ["CallGate", "Option", "Stage", "Terms"]
 

@@ -9,19 +9,18 @@ from typing import Any
 
 from ...errors import ArgumentError
 from .._attempts import Attempts
-from .._background import check_resume
 from .._call import Call
-from .._embed_plan import EmbedPlan
+from .._continuation import check_resume
+from .._embed import EmbedPlan
 from .._plan import Plan
 from .._route import Route, Target, provider_prefix
 from ..errors import LLMRequestError
 from ._cached_answer import CachedAnswer
 from ._call_gate import CallGate, Option, Stage, Terms
-from ._selection import Fallbacks, select, weighted_order
 from ._state import MemoryState, State
 from .budgets import Budget, check_budgets
 from .cache import ResponseCache
-from .deployments import Deployment, Router, check_tags
+from .deployments import Deployment, Fallbacks, Router, check_tags, select, weighted_order
 
 __all__ = ["Routing"]
 

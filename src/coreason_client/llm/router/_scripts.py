@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import sha1
 from typing import Any, TypeAlias
 
-from ._commands import Account, Acquire, Acquired, Delayed, Granted, Refused, Settle
+from ._rules import Account, Acquire, Acquired, Delayed, Granted, Refused, Settle
 
 __all__ = [
     "ACQUIRE",

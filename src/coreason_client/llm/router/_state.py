@@ -10,8 +10,7 @@ from ... import _fork
 from ..._clock import monotonic
 from ..._drive import Action
 from ..errors import LLMStateError
-from ._commands import Acquire, Acquired, Settle
-from ._rules import StateRules
+from ._rules import Acquire, Acquired, Settle, StateRules
 
 __all__ = ["Command", "MemoryState", "State", "StateAction"]
 

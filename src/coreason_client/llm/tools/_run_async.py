@@ -4,17 +4,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Generic
 
-from .._returned_async import AsyncStreamBase
+from .._returned import AsyncStreamBase
 from ..errors import LLMError, LLMRequestError, LLMResponseError
 from ..observe._work_span import WorkSpan
 from ..types import Parsed, TextDelta
-from ._calls_async import AsyncCalls
 from ._given_tools import given_tools_async
-from ._model_client import AsyncModelClient
-from ._run_limits import RunLimits
-from ._run_machine import AskModel, RunMachine, conversation
+from ._perform import AsyncModelClient
+from ._run_machine import AskModel, RunLimits, RunMachine, conversation
+from ._steps_async import AsyncCalls, AsyncTurns
 from ._toolset import Toolset
-from ._turns_async import AsyncTurns
 from .events import RunEvent, RunFinished, RunResult, TurnFinished
 
 __all__ = ["AsyncRun", "AsyncRunStream"]

@@ -6,17 +6,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Generic
 
-from .._returned_sync import StreamBase
+from .._returned import StreamBase
 from ..errors import LLMError, LLMRequestError, LLMResponseError
 from ..observe._work_span import WorkSpan
 from ..types import Parsed, TextDelta
-from ._calls_sync import Calls
 from ._given_tools import given_tools
-from ._model_client import ModelClient
-from ._run_limits import RunLimits
-from ._run_machine import AskModel, RunMachine, conversation
+from ._perform import ModelClient
+from ._run_machine import AskModel, RunLimits, RunMachine, conversation
+from ._steps_sync import Calls, Turns
 from ._toolset import Toolset
-from ._turns_sync import Turns
 from .events import RunEvent, RunFinished, RunResult, TurnFinished
 
 __all__ = ["Run", "RunStream"]

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
-from .._default_model import DEFAULT_MODEL
+from .._call import DEFAULT_MODEL
 from ..types import Parsed
 
 if TYPE_CHECKING:
-    from ._model_client import AsyncModelClient
+    from ._perform import AsyncModelClient
     from ._run_async import AsyncRun, AsyncRunStream
-    from ._run_limits import RunOptions
+    from ._run_machine import RunOptions
     from .events import RunResult
     from .mcp import MCPServer
     from .tool import Tool

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
-from .._default_model import DEFAULT_MODEL
+from .._call import DEFAULT_MODEL
 from ..types import Parsed
 
 if TYPE_CHECKING:
-    from ._model_client import ModelClient
-    from ._run_limits import RunOptions
+    from ._perform import ModelClient
+    from ._run_machine import RunOptions
     from ._run_sync import Run, RunStream
     from .events import RunResult
     from .mcp import MCPServer

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack, overload
 
 from .. import functions as call_functions
-from .._default_model import DEFAULT_MODEL
+from .._call import DEFAULT_MODEL
 from ..aclient import AsyncLLMClient
 from ..client import LLMClient
 from ..types import Parsed
-from ._run_limits import RunOptions
+from ._run_machine import RunOptions
 from .events import RunResult
 from .mcp import MCPServer
 from .run_streams import AsyncRunStream, RunStream
