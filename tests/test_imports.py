@@ -123,12 +123,12 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.llm.observe",
     },
     "coreason_client.llm.observe": {"core", "coreason_client.llm"},
-    "coreason_client.llm.functions": {"core", "coreason_client.llm", "coreason_client.llm.client"},
-    "coreason_client.llm.tools.functions": {
+    "coreason_client.llm.functions": {
+        "core",
         "coreason_client.llm",
-        "coreason_client.llm.client",
-        "coreason_client.llm.functions",
+        "coreason_client.llm._functions_sync",
     },
+    "coreason_client.llm._functions_sync": {"coreason_client.llm", "coreason_client.llm.client"},
     "coreason_client.llm.providers": {"coreason_client.llm"},
     "coreason_client.server": {
         "server core",

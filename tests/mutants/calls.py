@@ -71,8 +71,8 @@ MUTANTS = (
     Mutant(
         "a raw reply is always in the response",
         f"{_LLM}/_reply.py",
-        "if plan.call.raw and not isinstance(outcome, Failure):",
-        "if not isinstance(outcome, Failure):",
+        "if plan.call.raw and not isinstance(outcome, FailedAttempt):",
+        "if not isinstance(outcome, FailedAttempt):",
         ("tests/llm/test_raw.py",),
     ),
     Mutant(

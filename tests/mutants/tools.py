@@ -132,14 +132,14 @@ MUTANTS = (
     ),
     Mutant(
         "an abort of a tool is forgotten in the journal",
-        f"{_TOOLS}/_journal.py",
+        f"{_TOOLS}/_output.py",
         '"abort": None if output.abort is None else str(output.abort),',
         '"abort": None,',
         ("tests/llm/tools/test_tools_journal.py",),
     ),
     Mutant(
         "the tools of servers may have the same name",
-        f"{_TOOLS}/_toolset.py",
+        f"{_TOOLS}/tool.py",
         "    while candidate in used:\n",
         "    while False:\n",
         ("tests/llm/tools/test_names.py",),

@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-__all__ = ["Hit", "Index", "Page", "Section", "load_pages", "split_page", "words"]
+__all__ = ["DocumentPage", "Hit", "Index", "Section", "load_pages", "split_page", "words"]
 
 _CHECKOUT = Path(__file__).parents[3]
 # They say again what other pages say, as an introduction, in pictures or as figures.
@@ -24,7 +24,7 @@ _MARKS = re.compile(r"[`*]|\[([^\]]*)\]\([^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocumentPage:
     """A document: its path relative to the root of the project, and its Markdown."""
 
     path: str
@@ -72,7 +72,7 @@ class Section:
 
 
 @cache
-def load_pages() -> tuple[Page, ...]:
+def load_pages() -> tuple[DocumentPage, ...]:
     """Return the pages to answer from, the README first; empty if there is no documentation."""
     packaged = files(__package__) / "_docs"
     # An editable install has no copy of the pages; they are read from the checkout.
@@ -83,16 +83,16 @@ def load_pages() -> tuple[Page, ...]:
     return tuple(found)
 
 
-def _pages(readme: Traversable, docs: Traversable) -> Iterator[Page]:
+def _pages(readme: Traversable, docs: Traversable) -> Iterator[DocumentPage]:
     if readme.is_file():
-        yield Page("README.md", readme.read_text(encoding="utf-8"))
+        yield DocumentPage("README.md", readme.read_text(encoding="utf-8"))
     entries = docs.iterdir() if docs.is_dir() else ()
     for entry in sorted(entries, key=lambda entry: entry.name):
         if entry.name.endswith(".md") and entry.name not in {"README.md", *_FOR_THE_SITE}:
-            yield Page(f"docs/{entry.name}", entry.read_text(encoding="utf-8"))
+            yield DocumentPage(f"docs/{entry.name}", entry.read_text(encoding="utf-8"))
 
 
-def split_page(page: Page) -> list[Section]:
+def split_page(page: DocumentPage) -> list[Section]:
     """Split a page at its headings; headings without text are left out."""
     sections = []
     page_title = ""

@@ -38,9 +38,8 @@ from ..llm._from_env import import_async_client
 from ..llm.errors import LLMError
 from ..llm.tools._given_tools import GivenTools, given_tools_async
 from ..llm.tools._run_machine import RunLimits
-from ._answer import AnswerWriter
+from ._answer import AnswerFailed, AnswerWriter, ToolRun, event
 from ._prompt import UnreadableError, conversation
-from ._tool_run import AnswerFailed, ToolRun, event
 
 if TYPE_CHECKING:
     from ..llm import MCPServer, Tool

@@ -1,27 +1,34 @@
-"""`Answer`: a provider's answer in a provider-neutral form, its errors and its usage. Pure."""
+"""`ModelAnswer`: a provider's answer in a provider-neutral form, its errors and its usage. Pure."""
 
-from collections.abc import Iterable, Sequence
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
+from ._json import text
 from .types import Media, Usage
 
 __all__ = [
     "NO_USAGE",
-    "Answer",
     "Billing",
     "End",
     "EventsLost",
-    "Fault",
     "FaultReceived",
     "Malformed",
+    "ModelAnswer",
+    "ProviderFault",
     "RawToolCall",
     "Tokens",
     "add_usages",
+    "audio_of",
     "estimate",
     "estimate_bytes",
     "estimate_text",
+    "image_at",
+    "joined_audio",
+    "media_of",
     "new_call_id",
 ]
 
@@ -75,7 +82,7 @@ class RawToolCall:
 
 
 @dataclass(slots=True)
-class Answer:
+class ModelAnswer:
     """The answer of a provider.
 
     `items` are the provider's own parts of the answer that it needs back in the next request.
@@ -104,7 +111,7 @@ def new_call_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ProviderFault:
     """An error as the provider describes it.
 
     `codes` are all error codes that the provider sent, the most specific first. `status` is the
@@ -123,7 +130,7 @@ class Fault:
 class FaultReceived(Exception):
     """A stream delivered an error instead of the rest of the answer."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: ProviderFault) -> None:
         super().__init__(fault.message)
         self.fault = fault
 
@@ -197,3 +204,74 @@ def estimate_text(text: str) -> int:
 def estimate_bytes(length: int) -> int:
     """Estimate the number of tokens in so many bytes of text."""
     return -(-length // _BYTES_PER_TOKEN)
+
+
+# Images and audio, in the same form for every provider.
+
+_DATA_URL = re.compile(r"data:([^;,]*)(?:;[^,]*?)?;base64,", re.ASCII)
+
+
+def media_of(mime_type: str, *, data: str = "", url: str = "") -> Media:
+    """Return a media item; its type follows from the MIME type."""
+    media: Media = {"type": _kind(mime_type)}
+    if mime_type:
+        media["mime_type"] = mime_type
+    if data:
+        media["data"] = data
+    if url:
+        media["url"] = url
+    return media
+
+
+def image_at(url: str) -> Media:
+    """Return the image at a URL, or inside a `data:` URL."""
+    match = _DATA_URL.match(url)
+    if match is None:
+        return {"type": "image", "url": url}
+    media: Media = {"type": "image", "data": url[match.end() :]}
+    if match[1]:
+        media["mime_type"] = match[1]
+    return media
+
+
+def audio_of(audio: Mapping[str, Any]) -> list[Media]:
+    """Return the audio of a message of OpenAI; empty without data and transcript."""
+    return joined_audio([audio])
+
+
+def joined_audio(pieces: Sequence[Mapping[str, Any]]) -> list[Media]:
+    """Join the pieces of audio in a stream of OpenAI."""
+    data = _joined([text(piece.get("data")) for piece in pieces])
+    transcript = "".join(text(piece.get("transcript")) for piece in pieces)
+    if not data and not transcript:
+        return []
+    media: Media = {"type": "audio"}
+    if data:
+        media["data"] = data
+    if transcript:
+        media["transcript"] = transcript
+    if id_ := next(filter(None, (text(piece.get("id")) for piece in pieces)), ""):
+        media["id"] = id_
+    return [media]
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    """Join base64 texts, each of which may be padded."""
+    if not any("=" in piece for piece in pieces[:-1]):
+        return "".join(pieces)
+    try:
+        return b64encode(b"".join(map(b64decode, pieces))).decode()
+    except ValueError:
+        return "".join(pieces)
+
+
+def _kind(mime_type: str) -> Literal["image", "audio", "video", "file"]:
+    match mime_type.partition("/")[0].lower():
+        case "image":
+            return "image"
+        case "audio":
+            return "audio"
+        case "video":
+            return "video"
+        case _:
+            return "file"

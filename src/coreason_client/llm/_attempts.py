@@ -8,15 +8,14 @@
   bad key, a wrong request, an exhausted quota (29).
 * Deadline. One for the whole call, including all attempts, waits and models. For a stream it
   covers the time up to the first delta; after that, only the read timeout applies.
-* Keys. A key that a callable returned and the provider rejects is fetched again, once
-  (`_key_fetch.py`).
+* Keys. A key that a callable returned and the provider rejects is fetched again, once.
 * Unsupported parameters. If a provider names one, it is dropped or renamed and the request is
   repeated once, without a wait.
 * Answers that do not match `response_format` are sent back once, with the reason.
 * Fallbacks. After the last attempt with a model, the next model is tried.
 * Once a delta was delivered, nothing is retried unless the caller chose it (`_recovery.py`). The
   deadline then begins again.
-* A router and budgets are behind a `Gate`, which is asked before each attempt and learns
+* A router and budgets are behind a `AttemptGate`, which is asked before each attempt and learns
   of its outcome. With a router, the gate selects the deployments and decides how long to wait.
 """
 
@@ -34,9 +33,9 @@ from .._http._types import Request, ResponseHead, Timeouts
 from .._retry import Backoff
 from ..sse import ServerSentEvent
 from ._answer import Tokens, add_usages
-from ._classify import Failure
+from ._classify import FailedAttempt
 from ._cost import cost, prices_loaded
-from ._limits import CallLimits, Gate, Limits
+from ._limits import AttemptGate, CallLimits, PlanT, RateLimits
 from ._plan import RequestPlan
 from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
 from .types import Measured, OnBreak, Usage
@@ -52,12 +51,12 @@ __all__ = [
     "Spent",
 ]
 
-PlanT = TypeVar("PlanT", bound=RequestPlan)
 AnyResponse = TypeVar("AnyResponse", bound=Measured)
 
 logger = logging.getLogger("coreason_client.llm")
 
 _CONNECT_SECONDS = 10.0
+_UNSUPPORTED = "%s does not support %s for model %s; retrying without it"
 _KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
 
 BACKOFF = Backoff(first=1.0, longest=60.0, max_server_delay=120.0)
@@ -71,7 +70,7 @@ class Policy:
     max_retries: int = 3
     deadline: float = 300.0
     backoff: Backoff = BACKOFF
-    limits: Limits | None = None
+    limits: RateLimits | None = None
     on_break: OnBreak = "error"
     reask: bool = True
     jitter: Callable[[], float] = random.random
@@ -87,7 +86,7 @@ class Attempts(Generic[PlanT]):
     """
 
     def __init__(
-        self, plans: Sequence[PlanT], policy: Policy, gate: Gate[PlanT] | None = None
+        self, plans: Sequence[PlanT], policy: Policy, gate: AttemptGate[PlanT] | None = None
     ) -> None:
         self.plan = plans[0]
         self.timeout = policy.timeout  # of the current attempt
@@ -130,7 +129,7 @@ class Attempts(Generic[PlanT]):
                 return step
             headers = self.plan.headers()
         except LLMError as error:  # there is no key for this model
-            self.record_failure(Failure(error, retryable=False, unsent=True))
+            self.record_failure(FailedAttempt(error, retryable=False, unsent=True))
             return self.next_step()
         self.timeout = min(self.policy.timeout, left)
         plan, timeouts = self.plan, _timeouts(self.timeout)
@@ -141,7 +140,7 @@ class Attempts(Generic[PlanT]):
             gate.sending()
         return request
 
-    def record_failure(self, failure: Failure, *, counted: bool = False) -> None:
+    def record_failure(self, failure: FailedAttempt, *, counted: bool = False) -> None:
         """Record a failed attempt; `counted`: what it received is counted as spent already.
 
         Raises:
@@ -166,12 +165,7 @@ class Attempts(Generic[PlanT]):
         if failure.unsupported is not None and not self._adjusted:
             self._adjusted = True
             if self.plan.drop_parameter(failure.unsupported):
-                logger.warning(
-                    "%s does not support %s for model %s; retrying without it",
-                    error.provider,
-                    failure.unsupported,
-                    error.model,
-                )
+                logger.warning(_UNSUPPORTED, error.provider, failure.unsupported, error.model)
                 return
         if verdict == "next":
             logger.warning("attempt %d failed (%s); trying another one", self._sent, error)
@@ -184,7 +178,7 @@ class Attempts(Generic[PlanT]):
             _log_retry(self._sent, error, delay)
             self._wait = Wait(delay) if delay > 0 else None
 
-    def record_break(self, failure: Failure) -> None:
+    def record_break(self, failure: FailedAttempt) -> None:
         """Record a failed attempt that is not retried, or only by another request."""
         if self._limits is not None:
             self._limits.settle(0)
@@ -228,7 +222,7 @@ class Attempts(Generic[PlanT]):
         if self.gate is not None:
             self.gate.used(usage)
 
-    def retry_with(self, plan: PlanT, failure: Failure) -> bool:
+    def retry_with(self, plan: PlanT, failure: FailedAttempt) -> bool:
         """Plan another request to the same model after a failure; False if there is none left."""
         failure.error.attempts = self._sent
         if not plan.free:  # otherwise the answer goes on, and is settled at its end
@@ -279,7 +273,7 @@ class Attempts(Generic[PlanT]):
         route = self.plan.route
         return self._timeout_error(f"no answer from {route.profile.name} for model {route.model}")
 
-    def _gate_step(self, gate: Gate[PlanT], left: float) -> Step | None:
+    def _gate_step(self, gate: AttemptGate[PlanT], left: float) -> Step | None:
         """Return the next step of the gate, None if the attempt may be sent."""
         while isinstance(step := gate.before(left), LLMError):
             self._fall_back(step)
@@ -301,7 +295,7 @@ class Attempts(Generic[PlanT]):
             self.gate.keep(plan)
         return True
 
-    def _delay(self, failure: Failure, *, paced: bool = False) -> float | None:
+    def _delay(self, failure: FailedAttempt, *, paced: bool = False) -> float | None:
         """Return the seconds before the next attempt, None if there is no next attempt.
 
         `paced`: the gate decides how long to wait, and another deployment may be used.

@@ -1,4 +1,4 @@
-"""`Call`: a checked request in a provider-neutral form, its parts and its prompt cache. Pure."""
+"""`ModelCall`: a checked request in a provider-neutral form, and rules for its parts. Pure."""
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ __all__ = [
     "DEFAULT_EMBEDDING_MODEL",
     "DEFAULT_MODEL",
     "KEEP_INVALID_CALLS",
-    "Call",
+    "ModelCall",
     "PromptCache",
     "Schema",
     "audio_format",
@@ -70,7 +70,7 @@ class Schema:
 
 # Not frozen: that would double the cost of creating one, and every call creates one.
 @dataclass(slots=True, kw_only=True)
-class Call:
+class ModelCall:
     """A checked request.
 
     Messages and tools have the form of OpenAI's chat completions: content is text, a list of
@@ -211,7 +211,7 @@ def cached_lists(
     return [blocks for blocks in (tools, system, *asked[-1:]) if blocks]
 
 
-def cache_key(call: Call) -> str | None:
+def cache_key(call: ModelCall) -> str | None:
     """Return a key that calls with the same tools and instructions share, None without these.
 
     OpenAI sends requests with the same key to the same cache.

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from ._argument_errors import invalid, quoted
-from ._call import Call, Schema, check_prompt_cache, is_pydantic_model
+from ._call import ModelCall, Schema, check_prompt_cache, is_pydantic_model
 from ._check_messages import check_messages
 from ._continuation import prefix_of
 from .errors import LLMRequestError
@@ -27,7 +27,7 @@ _NUMBERS = (int, float)  # a constant, because `int | float` would build a union
 _MOST_TOKENS = 2**31 - 1
 _ON_BREAK = get_args(OnBreak)
 _NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
-_HIGHEST_TEMPERATURE = 2  # of any provider; `Profile.max_temperature` may be lower
+_HIGHEST_TEMPERATURE = 2  # of any provider; `ProviderProfile.max_temperature` may be lower
 
 
 def check_call(
@@ -46,7 +46,7 @@ def check_call(
     raw: Any = False,
     resume: Any = False,
     keep_invalid_calls: bool = False,
-) -> Call:
+) -> ModelCall:
     """Return the call that the arguments describe.
 
     Raises:
@@ -62,7 +62,7 @@ def check_call(
             "the rest of an answer is no JSON value"
         )
     # Most calls have few arguments; a check that is not needed is not called.
-    return Call(
+    return ModelCall(
         model=model,
         messages=checked_messages,
         tools=checked_tools,
@@ -271,7 +271,7 @@ def _check_tool(where: str, tool: Any) -> str:
 
 
 def check_tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the tool choice in the form of `Call`.
+    """Return the tool choice in the form of `ModelCall`.
 
     Raises:
         LLMRequestError: the choice is wrong, or names a tool that does not exist.

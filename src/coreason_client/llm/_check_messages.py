@@ -36,13 +36,13 @@ _WRAPPED_CALL_KEYS = frozenset({"id", "type", "function", "signature", "index"})
 
 
 class CheckedMessages(tuple[dict[str, Any], ...]):
-    """Messages in the form of `Call`: `check_messages` does not check them again."""
+    """Messages in the form of `ModelCall`: `check_messages` does not check them again."""
 
     __slots__ = ()
 
 
 def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
-    """Return the messages in the form of `Call`.
+    """Return the messages in the form of `ModelCall`.
 
     Raises:
         LLMRequestError: a message is wrong.
@@ -337,7 +337,7 @@ _PDF = b"%PDF-"
 
 
 def check_part(where: str, part: Any) -> dict[str, Any]:
-    """Return a part in the form of `Call`; `where` is its name in errors.
+    """Return a part in the form of `ModelCall`; `where` is its name in errors.
 
     Raises:
         LLMRequestError: the part is wrong.

@@ -23,10 +23,9 @@ from .._http._types import (
 )
 from .._retry import RETRIED_STATUSES
 from .._secret import redacted_cause
-from ._answer import Fault, Malformed
-from ._json import parse_or_none
-from ._provider_text import clean_text, error_reason
-from ._route import Route
+from ._answer import Malformed, ProviderFault
+from ._json import clean_text, error_reason, parse_or_none
+from ._route import ModelRoute
 from ._server_delay import server_delay
 from .errors import (
     LLMAuthenticationError,
@@ -47,7 +46,7 @@ from .errors import (
 from .types import Usage
 
 __all__ = [
-    "Failure",
+    "FailedAttempt",
     "answer_failure",
     "connection_failure",
     "http_failure",
@@ -159,7 +158,7 @@ _MAX_BODY = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAttempt:
     """A failed attempt.
 
     `retryable`: a retry may succeed. `unsupported`: a parameter that the provider rejects; without
@@ -177,14 +176,14 @@ class Failure:
 
 
 def http_failure(
-    route: Route,
+    route: ModelRoute,
     head: ResponseHead,
-    fault: Fault | None,
+    fault: ProviderFault | None,
     body: bytes,
     now: Callable[[], float] = time.time,
-) -> Failure:
+) -> FailedAttempt:
     """Classify an error response, or an error inside a success."""
-    fault = fault or Fault("")
+    fault = fault or ProviderFault("")
     fault = replace(fault, codes=(*fault.codes, *_header_codes(head)))
     status = fault.status or head.status
     message = fault.message or error_reason(parse_or_none(body), body)
@@ -205,12 +204,12 @@ def http_failure(
         body=_text(body, route),
     )
     unsupported = clean_text(fault.param or "") if _UNSUPPORTED & set(fault.codes) else None
-    return Failure(error, _is_retryable(head, kind, status, known=known), unsupported or None)
+    return FailedAttempt(error, _is_retryable(head, kind, status, known=known), unsupported or None)
 
 
 def connection_failure(
-    route: Route, failure: TransportFailure, seconds: float, *, partway: bool = False
-) -> Failure:
+    route: ModelRoute, failure: TransportFailure, seconds: float, *, partway: bool = False
+) -> FailedAttempt:
     """Classify a failed connection, a damaged body, or a timeout of so many seconds."""
     source = f"from {route.profile.name} for model {route.model}{failure.via}"
     if failure.kind in TIMEOUT_FAILURES:
@@ -229,12 +228,17 @@ def connection_failure(
     error = kind(message, provider=route.profile.name, model=route.model)
     error.__cause__ = redacted_cause(failure.__cause__, route.redact)
     unsent = failure.kind in UNSENT_FAILURES or failure.kind is FailureKind.CERTIFICATE
-    return Failure(error, failure.kind not in FINAL_FAILURES, unsent=unsent)
+    return FailedAttempt(error, failure.kind not in FINAL_FAILURES, unsent=unsent)
 
 
 def malformed_failure(
-    route: Route, head: ResponseHead, why: Malformed | str, body: bytes, *, retryable: bool = False
-) -> Failure:
+    route: ModelRoute,
+    head: ResponseHead,
+    why: Malformed | str,
+    body: bytes,
+    *,
+    retryable: bool = False,
+) -> FailedAttempt:
     """Classify a response that cannot be parsed."""
     reason = clean_text(route.redact(str(why)))
     error = LLMResponseError(
@@ -246,25 +250,25 @@ def malformed_failure(
         request_id=request_id(head),
         body=_text(body, route),
     )
-    return Failure(error, retryable)
+    return FailedAttempt(error, retryable)
 
 
-def _invalid_message(route: Route, reason: str) -> str:
+def _invalid_message(route: ModelRoute, reason: str) -> str:
     return f"{route.profile.name} sent an invalid answer for model {route.model}: {reason}"
 
 
 def answer_failure(
-    route: Route,
+    route: ModelRoute,
     head: ResponseHead,
     error: LLMError,
     *,
     invalid: str | None = None,
     usage: Usage | None = None,
-) -> Failure:
+) -> FailedAttempt:
     """Add provider, model, status and request id to an error found in an answer."""
     error.provider, error.model, error.status = route.profile.name, route.model, head.status
     error.request_id = request_id(head)
-    return Failure(error, retryable=False, invalid=invalid, usage=usage)
+    return FailedAttempt(error, retryable=False, invalid=invalid, usage=usage)
 
 
 def _kind(codes: tuple[str, ...], status: int) -> type[LLMError]:
@@ -300,7 +304,7 @@ def _is_retryable(head: ResponseHead, kind: type[LLMError], status: int, *, know
 
 
 def _http_message(
-    route: Route, status: int, outer_status: int, reason: str, code: str | None
+    route: ModelRoute, status: int, outer_status: int, reason: str, code: str | None
 ) -> str:
     details = " ".join(filter(None, (reason, f"({code})" if code else "")))
     suffix = f": {details}" if details else ""
@@ -327,7 +331,7 @@ def request_id(head: ResponseHead) -> str | None:
     return None
 
 
-def _text(body: bytes, route: Route) -> str:
+def _text(body: bytes, route: ModelRoute) -> str:
     # Redact before cutting, and drop the part of a secret that the first cut may have left.
     longest_secret = max((len(secret) for secret in route.secrets()), default=0)
     beginning = body[: _MAX_BODY + longest_secret]

@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from ._answer import Answer, estimate_text
-from ._call import Call
-from ._profile import Profile
-from ._reader import Piece
-from ._route import Route
+from ._adapter import Piece
+from ._answer import ModelAnswer, estimate_text
+from ._call import ModelCall
+from ._profile import ProviderProfile
+from ._route import ModelRoute
 from .errors import LLMRequestError
 from .types import Message, TextDelta
 
@@ -54,14 +54,14 @@ def prefix_of(messages: Sequence[Mapping[str, Any]]) -> str | None:
     return last["content"] if "prefix" in last else None
 
 
-def accepts_prefix(profile: Profile, model: str) -> bool:
+def accepts_prefix(profile: ProviderProfile, model: str) -> bool:
     """Return True if a model can continue a given beginning of its answer."""
     if profile.prefix_form is None:
         return False
     return not profile.prefix_models or model.startswith(profile.prefix_models)
 
 
-def check_continuation(profile: Profile, model: str) -> None:
+def check_continuation(profile: ProviderProfile, model: str) -> None:
     """Check that a model can continue a given beginning of its answer.
 
     Raises:
@@ -75,7 +75,7 @@ def check_continuation(profile: Profile, model: str) -> None:
         )
 
 
-def continuation_base(base: str, profile: Profile) -> str:
+def continuation_base(base: str, profile: ProviderProfile) -> str:
     """Return the base URL for a continuation, which is another one at some providers."""
     parts = urlsplit(base)
     if not profile.prefix_path or parts.hostname not in profile.hosts:
@@ -83,13 +83,13 @@ def continuation_base(base: str, profile: Profile) -> str:
     return f"{parts.scheme}://{parts.netloc}{profile.prefix_path}"
 
 
-def continuation_fields(prefix: str | None, profile: Profile) -> Mapping[str, Any]:
+def continuation_fields(prefix: str | None, profile: ProviderProfile) -> Mapping[str, Any]:
     """Return the fields that a request needs, so that the last message is continued."""
     wanted = profile.prefix_form == "continue_final_message" and prefix and prefix.strip()
     return FIELDS if wanted else {}
 
 
-def sent_messages(messages: Sequence[Message], profile: Profile) -> Sequence[Message]:
+def sent_messages(messages: Sequence[Message], profile: ProviderProfile) -> Sequence[Message]:
     """Return the messages to send: the beginning without white space at its end."""
     prefix = prefix_of(messages)
     if prefix is None:
@@ -163,7 +163,7 @@ class Continuation:
         return new
 
 
-def continued(answer: Answer, prefix: str | None, profile: Profile) -> Answer:
+def continued(answer: ModelAnswer, prefix: str | None, profile: ProviderProfile) -> ModelAnswer:
     """Return the answer without what the given beginning already has."""
     if prefix is None or not answer.content:
         return answer
@@ -179,13 +179,13 @@ def continued(answer: Answer, prefix: str | None, profile: Profile) -> Answer:
 # * Correction. An answer that does not match `response_format` is sent back with the reason.
 
 
-def is_plain_text(call: Call, received: Answer) -> bool:
+def is_plain_text(call: ModelCall, received: ModelAnswer) -> bool:
     """Return True if what was received of an answer is text that a model can continue."""
     only_text = not (received.calls or received.reasoning or received.media)
     return call.schema is None and only_text and bool(received.content)
 
 
-def continued_call(call: Call, text: str) -> Call:
+def continued_call(call: ModelCall, text: str) -> ModelCall:
     """Return the call that continues an answer after the given text.
 
     `call` is that of the whole answer, which may itself have a given beginning.
@@ -197,7 +197,7 @@ def continued_call(call: Call, text: str) -> Call:
     return replace(call, messages=[*before, beginning], max_tokens=left)
 
 
-def corrected_call(call: Call, answer: str, reason: str) -> Call:
+def corrected_call(call: ModelCall, answer: str, reason: str) -> ModelCall:
     """Return the call that asks the model to correct its answer."""
     asked = (
         f"This answer is not valid: it {reason}\n\n"
@@ -222,12 +222,12 @@ RESUMABLE_SECONDS = 600.0
 """Seconds after its creation during which a background response is stored, and can be resumed."""
 
 
-def has_background(profile: Profile) -> bool:
+def has_background(profile: ProviderProfile) -> bool:
     """Return True if a provider, in this wire format, has background responses."""
     return profile.wire == "responses" and profile.background
 
 
-def check_resume(call: Call, route: Route) -> None:
+def check_resume(call: ModelCall, route: ModelRoute) -> None:
     """Check that a call can have a stream that is resumed.
 
     Raises:

@@ -4,27 +4,26 @@ A call with more texts than the provider accepts in one request is sent as sever
 after another. Each has its own retries; the deadline is that of the call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._drive import Flow, Reply
 from .._http._types import TransportFailure
 from ._answer import Malformed, Tokens, add_usages, estimate
+from ._argument_errors import check_text, invalid
 from ._attempts import Attempts
-from ._classify import Failure, malformed_failure, request_id
+from ._classify import FailedAttempt, malformed_failure, request_id
 from ._cost import cost
-from ._embed_call import EmbedCall, EmbedFormat
 from ._json import encode_body, with_query
-from ._key_fetch import KeyFetcher
-from ._plan import Pricing, RequestPlan, estimated_prompt
+from ._plan import KeyFetcher, Pricing, RequestPlan, estimated_prompt
 from ._reply import call_flow, json_reply
-from ._route import Route
+from ._route import ModelRoute
 from .errors import LLMRequestError
-from .providers.embeddings import EMBEDDINGS
+from .providers.embeddings import EMBEDDINGS, EmbedCall, EmbedFormat
 from .types import EmbeddingResponse, Usage
 
-__all__ = ["EmbedPlan", "embed_flow", "embed_format", "joined", "read_embeddings"]
+__all__ = ["EmbedPlan", "check_embed", "embed_flow", "embed_format", "joined", "read_embeddings"]
 
 
 # Vectors with another number of dimensions than requested would be wrong.
@@ -36,6 +35,49 @@ _REQUIRED = frozenset(
 )
 
 
+_MOST_DIMENSIONS = 2**20
+
+
+def check_embed(texts: Any, model: Any, dimensions: Any = None, extra: Any = None) -> EmbedCall:
+    """Return the call that the arguments of `embed` describe.
+
+    Raises:
+        LLMRequestError: an argument is wrong; the message names it.
+    """
+    if not isinstance(model, str) or not model.strip():
+        raise invalid("model", "must be the name of a model", model)
+    if dimensions is not None and (
+        isinstance(dimensions, bool)
+        or not isinstance(dimensions, int)
+        or not 0 < dimensions <= _MOST_DIMENSIONS
+    ):
+        rule = f"must be a whole number from 1 to {_MOST_DIMENSIONS}, or None"
+        raise invalid("dimensions", rule, dimensions)
+    if extra is not None and (
+        not isinstance(extra, Mapping) or not all(isinstance(key, str) for key in extra)
+    ):
+        raise invalid("extra", "must be an object of fields for the provider", extra)
+    return EmbedCall(model, _texts(texts), dimensions, extra or {})
+
+
+def _texts(texts: Any) -> list[str]:
+    if isinstance(texts, str):
+        return [_text("input", texts)]
+    if not isinstance(texts, list | tuple):
+        raise invalid("input", "must be text or a list of texts", texts)
+    if not texts:
+        raise LLMRequestError("input must have at least one text, got an empty list")
+    return [_text(f"input[{index}]", text) for index, text in enumerate(texts)]
+
+
+def _text(where: str, text: Any) -> str:
+    check_text(where, text)
+    if not text:
+        raise LLMRequestError(f"{where} must not be empty: providers reject an empty text")
+    checked: str = text
+    return checked
+
+
 @dataclass(slots=True)
 class EmbedPlan(RequestPlan):
     """The texts of one request, its route and the encoded request.
@@ -44,7 +86,7 @@ class EmbedPlan(RequestPlan):
     """
 
     call: EmbedCall
-    route: Route
+    route: ModelRoute
     requested_model: str = ""
     pricing: Pricing = cost
     format: EmbedFormat = field(init=False)
@@ -73,7 +115,7 @@ class EmbedPlan(RequestPlan):
         return True
 
 
-def embed_format(route: Route) -> EmbedFormat:
+def embed_format(route: ModelRoute) -> EmbedFormat:
     """Return the embedding format of a provider.
 
     Raises:
@@ -110,11 +152,11 @@ def embed_flow(
 
 def read_embeddings(
     plan: EmbedPlan, result: Reply | TransportFailure | None, seconds: float
-) -> EmbeddingResponse | Failure:
+) -> EmbeddingResponse | FailedAttempt:
     """Return the response object in a reply, or the failure; `seconds` was the timeout."""
     route = plan.route
     reply = json_reply(route, result, seconds)
-    if isinstance(reply, Failure):
+    if isinstance(reply, FailedAttempt):
         return reply
     try:
         embedded = plan.format.read(reply.value, reply.head.headers)

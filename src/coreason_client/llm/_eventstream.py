@@ -22,10 +22,10 @@ from uuid import UUID
 from zlib import crc32
 
 from ..sse import ServerSentEvent
-from ._answer import Fault, FaultReceived, Malformed
+from ._answer import FaultReceived, Malformed, ProviderFault
 from ._json import mapping, parse_or_none, text
 
-__all__ = ["EventFrames", "EventStreamDecoder", "EventStreamError", "HeaderValue", "Message"]
+__all__ = ["EventFrames", "EventMessage", "EventStreamDecoder", "EventStreamError", "HeaderValue"]
 
 HeaderValue: TypeAlias = bool | int | bytes | str | datetime | UUID
 
@@ -44,7 +44,7 @@ class EventStreamError(Exception):
     """The bytes are not a valid event stream, or a frame exceeds the size limit."""
 
 
-class Message(NamedTuple):
+class EventMessage(NamedTuple):
     """One decoded frame."""
 
     headers: Mapping[str, HeaderValue]
@@ -61,7 +61,7 @@ class EventStreamDecoder:
         self._error: str | None = None
         self._max_frame_bytes = max_frame_bytes
 
-    def messages(self, chunk: bytes) -> Iterator[Message]:
+    def messages(self, chunk: bytes) -> Iterator[EventMessage]:
         """Decode bytes and yield the messages that are now complete.
 
         Raises:
@@ -79,7 +79,7 @@ class EventStreamDecoder:
             self._buffer.clear()
             raise
 
-    def _next(self) -> Message | None:
+    def _next(self) -> EventMessage | None:
         """Remove the first frame from the buffer and return it, None if it is incomplete."""
         buffer = self._buffer
         if len(buffer) < _PRELUDE.size:
@@ -96,7 +96,7 @@ class EventStreamDecoder:
         if _CHECKSUM.unpack_from(frame, end)[0] != crc32(memoryview(frame)[:end]):
             raise EventStreamError("the checksum of a frame is wrong")
         start = _PRELUDE.size + headers_length
-        return Message(_headers(frame[_PRELUDE.size : start]), frame[start:end])
+        return EventMessage(_headers(frame[_PRELUDE.size : start]), frame[start:end])
 
     def _check_lengths(self, total: int, headers_length: int) -> None:
         if total > self._max_frame_bytes:
@@ -199,7 +199,7 @@ class EventFrames:
         raise Malformed(f"the event stream is damaged: {damage}")
 
 
-def _event(message: Message) -> ServerSentEvent:
+def _event(message: EventMessage) -> ServerSentEvent:
     headers = message.headers
     kind = headers.get(":message-type", "event")
     if kind == "event":
@@ -209,4 +209,4 @@ def _event(message: Message) -> ServerSentEvent:
     code = code[:1].upper() + code[1:]  # the same exceptions begin with a capital outside of frames
     reason = text(described.get("message")) or text(headers.get(":error-message"))
     codes = (code,) if code else ()
-    raise FaultReceived(Fault(reason or code or f"a frame of type {kind!r}", codes))
+    raise FaultReceived(ProviderFault(reason or code or f"a frame of type {kind!r}", codes))

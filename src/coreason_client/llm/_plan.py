@@ -1,16 +1,19 @@
 """The encoded request for one model, as the retry rules and the prices use it. Pure."""
 
+import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
+from .._drive import Action
 from .._http._types import Request, Timeouts
+from .._secret import AsyncCallableError, call_sync, mask_tokens, redact, redacted_cause
 from ..errors import ArgumentError
 from ._adapter import Adapter
-from ._answer import Answer, Tokens, estimate_bytes
-from ._call import Call
+from ._answer import ModelAnswer, Tokens, estimate_bytes
+from ._call import ModelCall
 from ._continuation import (
     FIELDS,
     accepts_prefix,
@@ -29,12 +32,128 @@ from ._continuation import (
 )
 from ._cost import cost
 from ._json import encode_body, with_extra, with_query
-from ._key_fetch import FetchKey, KeyFetcher
-from ._profile import Profile
-from ._route import Route
-from .errors import LLMError, LLMRequestError
+from ._profile import ProviderProfile
+from ._route import ModelRoute
+from .credentials import Key, KeyProvider, check_key_of, key_secrets
+from .errors import LLMAuthenticationError, LLMError, LLMRequestError
 
-__all__ = ["Plan", "Pricing", "RequestPlan", "ResumedPlan", "estimated_prompt", "fit_call"]
+__all__ = [
+    "CallPlan",
+    "FetchKey",
+    "KeyFetcher",
+    "Pricing",
+    "RequestPlan",
+    "ResumedPlan",
+    "estimated_prompt",
+    "fit_call",
+]
+
+# Keys that a callable returns.
+#
+# * The callable is called before the first attempt with a model, and once more if the provider
+#   rejects the key; then the request is sent again. Callables cache their tokens themselves.
+# * Its exceptions become an `LLMAuthenticationError`, after which the next model is tried.
+# * An async callable is awaited by `AsyncLLMClient`, until the deadline of the call at the longest.
+
+_ASYNC_CLIENT = "AsyncLLMClient"
+
+
+class FetchKey(Action):
+    """Calls the callable; the result is its `value` or its `error`."""
+
+    __slots__ = ("_name", "_provider", "_seconds", "error", "value")
+
+    def __init__(self, provider: KeyProvider, name: str, seconds: float) -> None:
+        self._provider = provider
+        self._name = name
+        self._seconds = seconds
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    def perform(self) -> None:
+        """Call the callable."""
+        try:
+            self.value = call_sync(self._provider, self._name, _ASYNC_CLIENT)
+        except Exception as error:  # noqa: BLE001 - whatever the callable raises
+            self.error = error
+
+    async def perform_async(self) -> None:
+        """Call the callable and await its result, if it is async."""
+        try:
+            value: Any = self._provider()
+            if inspect.isawaitable(value):
+                from asyncio import timeout
+
+                async with timeout(self._seconds):
+                    value = await value
+            self.value = value
+        except Exception as error:  # noqa: BLE001 - whatever the callable raises
+            self.error = error
+
+
+class KeyFetcher:
+    """Fetches the key of a route for one call.
+
+    Attributes:
+        route: the route, with its key once that is fetched.
+    """
+
+    __slots__ = ("_action", "_provider", "_rejected", "route")
+
+    def __init__(self, route: ModelRoute, provider: KeyProvider) -> None:
+        self.route = route
+        self._provider = provider
+        self._action: FetchKey | None = None
+        self._rejected: Key | None = None
+
+    def next_step(self, seconds: float) -> FetchKey | None:
+        """Return the action to perform, None if the route has its key.
+
+        Raises:
+            LLMAuthenticationError: the callable failed.
+            LLMRequestError: it did not return a key, or is async in the sync client.
+        """
+        action = self._action
+        if action is None:
+            if self.route.key is not None:
+                return None
+            self._action = FetchKey(self._provider, self.route.key_name, seconds)
+            return self._action
+        self._action = None
+        if action.error is not None:
+            raise self._failed(action.error)
+        key = check_key_of(self.route.profile, action.value, self.route.key_name)
+        self.route = self.route.with_key(key)
+        return None
+
+    def refresh(self, error: LLMError) -> bool:
+        """Drop a key that was rejected, once; return True if another one will be fetched."""
+        rejected = isinstance(error, LLMAuthenticationError)
+        if not rejected or self._rejected is not None or self.route.key is None:
+            return False
+        self._rejected = self.route.key
+        self.route = self.route.without_key()
+        return True
+
+    def _failed(self, error: Exception) -> LLMError:
+        route = self.route
+        if isinstance(error, AsyncCallableError):
+            return LLMRequestError(str(error), provider=route.profile.name, model=route.model)
+        failure = LLMAuthenticationError(
+            f"there is no key for {route.profile.name}: {route.key_name} raised "
+            f"{type(error).__name__}",
+            provider=route.profile.name,
+            model=route.model,
+        )
+        failure.__cause__ = redacted_cause(error, self._redact)
+        return failure
+
+    def _redact(self, text: str) -> str:
+        known = [*self.route.secrets(), *key_secrets(self._rejected)]
+        return mask_tokens(redact(text, known))
+
+
+# Requests.
 
 Pricing: TypeAlias = Callable[[str | None, str, Tokens], float | None]
 """Returns the price of tokens, given the provider in the price table and the model."""
@@ -57,7 +176,7 @@ class RequestPlan(ABC):
 
     method: ClassVar[str] = "POST"
     free: ClassVar[bool] = False
-    route: Route
+    route: ModelRoute
     requested_model: str
     pricing: Pricing
     url: str
@@ -124,7 +243,7 @@ _USUAL_ANSWER = 2000  # tokens, if the caller sets no limit: the default of `max
 
 
 @dataclass(slots=True)
-class Plan(RequestPlan):
+class CallPlan(RequestPlan):
     """One model to try: the call, its route and the encoded request.
 
     `requested_model` is the name that the caller used, `dropped` are the parameters that the
@@ -132,8 +251,8 @@ class Plan(RequestPlan):
     `prefix` is the beginning of the answer that the model continues, None if there is none.
     """
 
-    call: Call
-    route: Route
+    call: ModelCall
+    route: ModelRoute
     requested_model: str = ""
     pricing: Pricing = cost
     dropped: tuple[str, ...] = ()
@@ -185,7 +304,7 @@ class Plan(RequestPlan):
         self.content = encode_body(self.body, self.call.model)
         return True
 
-    def can_continue(self, received: Answer) -> bool:
+    def can_continue(self, received: ModelAnswer) -> bool:
         """Return True if the model can continue what was received of its answer."""
         accepts = accepts_prefix(self.route.profile, self.call.model)
         return accepts and is_plain_text(self.call, received)
@@ -212,12 +331,12 @@ class Plan(RequestPlan):
         headers = self.route.request_headers("POST", url, b"", time.time)
         return Request("POST", url, headers, b"", timeouts)
 
-    def _with_call(self, call: Call) -> Self:
+    def _with_call(self, call: ModelCall) -> Self:
         plan = type(self)(*self._arguments(call))
         plan._fetcher = self._fetcher
         return plan
 
-    def _arguments(self, call: Call) -> tuple[Any, ...]:
+    def _arguments(self, call: ModelCall) -> tuple[Any, ...]:
         return call, self.route, self.requested_model, self.pricing, self.dropped
 
     def _drop(self, name: str) -> None:
@@ -228,7 +347,7 @@ class Plan(RequestPlan):
 
 
 @dataclass(slots=True)
-class ResumedPlan(Plan):
+class ResumedPlan(CallPlan):
     """A plan that reads the rest of a stream instead of sending the call again."""
 
     method: ClassVar[str] = "GET"
@@ -238,7 +357,7 @@ class ResumedPlan(Plan):
 # Fitting a checked call to one provider.
 
 
-def fit_call(call: Call, adapter: Adapter, profile: Profile) -> Call:
+def fit_call(call: ModelCall, adapter: Adapter, profile: ProviderProfile) -> ModelCall:
     """Return the call that the provider can express.
 
     Messages of the role "developer" become "system" messages where the provider does not have it.
@@ -255,7 +374,7 @@ def fit_call(call: Call, adapter: Adapter, profile: Profile) -> Call:
     return call if profile.developer_role else _without_developer(call)
 
 
-def _too_hot(temperature: float, call: Call, profile: Profile) -> LLMRequestError:
+def _too_hot(temperature: float, call: ModelCall, profile: ProviderProfile) -> LLMRequestError:
     highest = f"{profile.max_temperature:g}"
     rule = f"must be a number from 0 to {highest} for a model of {profile.name}"
     error = ArgumentError("temperature", rule, temperature)
@@ -265,7 +384,7 @@ def _too_hot(temperature: float, call: Call, profile: Profile) -> LLMRequestErro
 
 
 def _check_parts(
-    index: int, content: Sequence[Any], call: Call, adapter: Adapter, profile: Profile
+    index: int, content: Sequence[Any], call: ModelCall, adapter: Adapter, profile: ProviderProfile
 ) -> None:
     for number, part in enumerate(content):
         kind = part["type"]
@@ -278,7 +397,7 @@ def _check_parts(
             )
 
 
-def _without_developer(call: Call) -> Call:
+def _without_developer(call: ModelCall) -> ModelCall:
     if "developer" not in [message["role"] for message in call.messages]:
         return call
     messages = [

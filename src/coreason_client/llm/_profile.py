@@ -1,15 +1,15 @@
-"""`Profile`: a provider as data."""
+"""`ProviderProfile`: a provider as data."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Profile"]
+__all__ = ["ProviderProfile"]
 
 Auth: TypeAlias = Literal["bearer", "api-key", "x-api-key", "x-goog-api-key"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class ProviderProfile:
     """The wire format of a provider, its addresses, and its differences from the standard.
 
     To add an OpenAI-compatible provider, add one row to the table in `providers/profiles.py`.

@@ -22,12 +22,20 @@ from pydantic_core import ValidationError, from_json
 
 from .._drive import Flow, Reply
 from .._http._types import FailureKind, Request, ResponseHead, TransportFailure
-from ._answer import Answer, Malformed, RawToolCall, Tokens, estimate, estimate_text, new_call_id
+from ._answer import (
+    Malformed,
+    ModelAnswer,
+    RawToolCall,
+    Tokens,
+    estimate,
+    estimate_text,
+    new_call_id,
+)
 from ._argument_errors import AnswerDict
 from ._attempts import Attempts, PlanT
-from ._call import Call, is_pydantic_model
+from ._call import ModelCall, is_pydantic_model
 from ._classify import (
-    Failure,
+    FailedAttempt,
     answer_failure,
     connection_failure,
     http_failure,
@@ -35,10 +43,9 @@ from ._classify import (
     request_id,
 )
 from ._continuation import continued
-from ._json import is_finite, parse_or_none
-from ._plan import Plan
-from ._provider_text import clean_text
-from ._route import Route
+from ._json import clean_text, is_finite, parse_or_none
+from ._plan import CallPlan
+from ._route import ModelRoute
 from .errors import LLMError, LLMFilteredError, LLMResponseError
 from .types import (
     Answered,
@@ -66,7 +73,7 @@ __all__ = [
 ]
 
 Value = TypeVar("Value")
-ReadReply = Callable[..., Value | Failure]
+ReadReply = Callable[..., Value | FailedAttempt]
 
 
 def call_flow(attempts: Attempts[PlanT], read: ReadReply[Value], *arguments: Any) -> Flow[Value]:
@@ -89,12 +96,12 @@ def call_flow(attempts: Attempts[PlanT], read: ReadReply[Value], *arguments: Any
             if attempts.gate is not None:
                 attempts.gate.received(result.head)
         outcome = read(attempts.plan, result, attempts.timeout, *arguments)
-        if not isinstance(outcome, Failure):
+        if not isinstance(outcome, FailedAttempt):
             return outcome
         attempts.record_failure(outcome)
 
 
-def generate_flow(attempts: Attempts[Plan], parse_as: Any = None) -> Flow[Response]:
+def generate_flow(attempts: Attempts[CallPlan], parse_as: Any = None) -> Flow[Response]:
     """Send requests until there is an answer, and return the response object.
 
     Raises:
@@ -117,12 +124,12 @@ class JSONReply:
 
 
 def json_reply(
-    route: Route,
+    route: ModelRoute,
     result: Reply | TransportFailure | None,
     seconds: float,
     *,
     accepted: type | tuple[type, ...] = dict,
-) -> JSONReply | Failure:
+) -> JSONReply | FailedAttempt:
     """Return a reply with its JSON value, or the failure; `seconds` was the timeout.
 
     A value of another type than `accepted` is a failure, and so is an error inside a success.
@@ -150,28 +157,28 @@ def wrong_body(head: ResponseHead, body: bytes) -> str:
 
 
 def read_reply(
-    plan: Plan, result: Reply | TransportFailure | None, seconds: float, parse_as: Any = None
-) -> Response | Failure:
+    plan: CallPlan, result: Reply | TransportFailure | None, seconds: float, parse_as: Any = None
+) -> Response | FailedAttempt:
     """Return the response object in a reply, or the failure; `seconds` was the timeout.
 
     `parse_as` is the caller's `response_format`.
     """
     reply = json_reply(plan.route, result, seconds)
-    if isinstance(reply, Failure):
+    if isinstance(reply, FailedAttempt):
         return reply
     try:
         answer = plan.route.adapter.answer(reply.value)
     except Malformed as error:
         return malformed_failure(plan.route, reply.head, error, reply.body)
     outcome = read_answer(plan, reply.head, answer, parse_as)
-    if plan.call.raw and not isinstance(outcome, Failure):
+    if plan.call.raw and not isinstance(outcome, FailedAttempt):
         outcome["raw"] = reply.value
     return outcome
 
 
 def read_answer(
-    plan: Plan, head: ResponseHead, answer: Answer, parse_as: Any, before: str = ""
-) -> Response | Failure:
+    plan: CallPlan, head: ResponseHead, answer: ModelAnswer, parse_as: Any, before: str = ""
+) -> Response | FailedAttempt:
     """Return the response object for an answer, or a failure with the usable part of it.
 
     `before` is the text that was received before a stream broke, and that this answer continues.
@@ -210,7 +217,7 @@ _MAX_SHOWN = 200
 _MAX_ERRORS = 20
 
 
-def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> Answered:
+def assemble(answer: ModelAnswer, call: ModelCall, price: Price, parse_as: Any = None) -> Answered:
     """Return the response for an answer; `parse_as` is the caller's `response_format`.
 
     Raises:
@@ -232,7 +239,7 @@ def assemble(answer: Answer, call: Call, price: Price, parse_as: Any = None) -> 
     return response
 
 
-def partial(answer: Answer, call: Call, price: Price) -> PartialResponse:
+def partial(answer: ModelAnswer, call: ModelCall, price: Price) -> PartialResponse:
     """Return the received part of an answer; calls with broken arguments are left out."""
     calls = [
         _tool_call(raw, arguments)
@@ -249,7 +256,7 @@ def partial(answer: Answer, call: Call, price: Price) -> PartialResponse:
     return {"status": "partial", "data": data, "usage": usage_of(answer, call, price)}
 
 
-def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Answered:
+def _response(answer: ModelAnswer, calls: list[ToolCall], usage: Usage) -> Answered:
     data: ResponseData = {  # type: ignore[typeddict-item] # `parsed` is added where it applies
         "content": answer.content or (None if calls else ""),
         "tool_calls": calls,
@@ -266,14 +273,14 @@ def _response(answer: Answer, calls: list[ToolCall], usage: Usage) -> Answered:
     return {"status": "success", "data": data, "usage": usage}
 
 
-def _finish_reason(answer: Answer, calls: list[ToolCall]) -> FinishReason:
+def _finish_reason(answer: ModelAnswer, calls: list[ToolCall]) -> FinishReason:
     """Return the finish reason; with tool calls, the provider's own one is ignored."""
     if calls:
         return "tool_calls"
     return "length" if answer.end == "length" else "stop"
 
 
-def _checked_call(raw: RawToolCall, answer: Answer, call: Call) -> ToolCall:
+def _checked_call(raw: RawToolCall, answer: ModelAnswer, call: ModelCall) -> ToolCall:
     arguments = _arguments(raw)
     if arguments is not None:
         return _tool_call(raw, arguments)
@@ -322,7 +329,7 @@ def _arguments_text(raw: RawToolCall) -> str:
     return raw.arguments if isinstance(raw.arguments, str) else json.dumps(raw.arguments)
 
 
-def _bad_arguments(raw: RawToolCall, answer: Answer, call: Call) -> LLMResponseError:
+def _bad_arguments(raw: RawToolCall, answer: ModelAnswer, call: ModelCall) -> LLMResponseError:
     given = _arguments_text(raw)
     what = f"the arguments of the tool call {raw.name!r}"
     if answer.end == "length":
@@ -332,7 +339,7 @@ def _bad_arguments(raw: RawToolCall, answer: Answer, call: Call) -> LLMResponseE
     return LLMResponseError(message, body=given)
 
 
-def parse_content(answer: Answer, call: Call, parse_as: Any) -> Any:
+def parse_content(answer: ModelAnswer, call: ModelCall, parse_as: Any) -> Any:
     """Return the parsed content of an answer; `parse_as` is the caller's `response_format`.
 
     Raises:
@@ -353,7 +360,7 @@ def parse_content(answer: Answer, call: Call, parse_as: Any) -> Any:
     raise LLMResponseError(message, body=content, invalid_because=details)
 
 
-def _limit(call: Call) -> str:
+def _limit(call: ModelCall) -> str:
     return f"max_tokens ({call.max_tokens})" if call.max_tokens else "max_tokens"
 
 
@@ -372,7 +379,7 @@ def _all_errors(error: ValidationError) -> str:
 # Usage.
 
 
-def usage_of(answer: Answer, call: Call, price: Price) -> Usage:
+def usage_of(answer: ModelAnswer, call: ModelCall, price: Price) -> Usage:
     """Return the usage; tokens that the provider did not count are estimated."""
     tokens = answer.tokens or Tokens()
     estimated = tokens.prompt is None or tokens.completion is None
@@ -402,7 +409,7 @@ def usage_of(answer: Answer, call: Call, price: Price) -> Usage:
     return usage
 
 
-def _prompt_texts(call: Call) -> list[str]:
+def _prompt_texts(call: ModelCall) -> list[str]:
     return ["".join(_texts(message)) for message in call.messages]
 
 
@@ -416,7 +423,7 @@ def _texts(message: Mapping[str, Any]) -> Iterable[str]:
         yield call["function"]["name"] + call["function"]["arguments"]
 
 
-def _estimate_completion(answer: Answer) -> int:
+def _estimate_completion(answer: ModelAnswer) -> int:
     texts: Sequence[str] = (
         answer.content or "",
         answer.reasoning,

@@ -13,7 +13,7 @@ The rules:
   model of a provider whose own key was given is sent to that provider's base URL, with that key:
   the one in `base_urls`, or the default one. Bedrock's follows from the region of AWS credentials.
 * A base URL without a path gets the provider's default path.
-* If the key is a callable, the route has no key until it is fetched (`_key_fetch.py`).
+* If the key is a callable, the route has no key until it is fetched (`_plan.py`).
 
 The wire format of an OpenAI-compatible provider:
 
@@ -36,15 +36,24 @@ from .._secret import header_secrets, redact
 from .._version import __version__
 from ..errors import ArgumentError
 from ._adapter import Adapter
-from ._auth import bedrock_url, check_key_of, key_headers, key_secrets, signed
-from ._profile import Profile
-from .credentials import AWSCredentials, Key, KeyLike, KeyProvider
+from ._profile import ProviderProfile
+from .credentials import (
+    AWSCredentials,
+    Key,
+    KeyLike,
+    KeyProvider,
+    bedrock_url,
+    check_key_of,
+    key_headers,
+    key_secrets,
+    signed,
+)
 from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
 from .providers.profiles import COMPATIBLE, PROFILES
 
 __all__ = [
-    "Route",
+    "ModelRoute",
     "Target",
     "Wire",
     "check_base_url",
@@ -58,7 +67,9 @@ __all__ = [
 
 Checked = TypeVar("Checked")
 
-_BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
+_BY_NAME: Mapping[str, ProviderProfile] = {
+    profile.name: profile for profile in (*PROFILES, COMPATIBLE)
+}
 _DEFAULT = _BY_NAME["openai"]
 _API_VERSION = "api-version"  # a parameter of Azure, which its messages may name
 _ENDPOINTS = ("/chat/completions", "/responses", "/v1/messages")
@@ -69,10 +80,10 @@ Wire: TypeAlias = Literal["responses", "chat"]
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ModelRoute:
     """The provider, base URL, model name and headers of the requests for one model."""
 
-    profile: Profile
+    profile: ProviderProfile
     adapter: Adapter
     base: str
     query: str
@@ -83,13 +94,13 @@ class Route:
     key_provider: KeyProvider | None = field(default=None, repr=False)
     key_name: str = "api_key"
 
-    def with_key(self, key: Key) -> "Route":
+    def with_key(self, key: Key) -> "ModelRoute":
         """Return the route with a key that its callable returned."""
         added = key_headers(self.profile, key, fetched=True)
         headers = merged_headers(_format_headers(self.adapter), added, self.extra_headers)
         return replace(self, key=key, headers=headers)
 
-    def without_key(self) -> "Route":
+    def without_key(self) -> "ModelRoute":
         """Return the route without the key that its callable returned."""
         headers = merged_headers(_format_headers(self.adapter), self.extra_headers)
         return replace(self, key=None, headers=headers)
@@ -134,7 +145,7 @@ class Target:
     wire: Wire | None = None
     base_urls: Mapping[str, str] = field(default_factory=dict)
 
-    def route(self, model: str) -> Route:
+    def route(self, model: str) -> ModelRoute:
         """Return the route of a model.
 
         Raises:
@@ -160,9 +171,11 @@ class Target:
         extra = self.headers if own else {}
         added = key_headers(profile, known, fetched=False)
         headers = merged_headers(_format_headers(adapter), added, extra)
-        return Route(profile, adapter, base, query, name, known, headers, extra, provider, key_name)
+        return ModelRoute(
+            profile, adapter, base, query, name, known, headers, extra, provider, key_name
+        )
 
-    def _select_profile(self, model: str) -> tuple[Profile, bool]:
+    def _select_profile(self, model: str) -> tuple[ProviderProfile, bool]:
         """Return the profile, and True if the base URL and the key belong to it."""
         named = _BY_NAME.get(model.partition("/")[0]) if "/" in model else None
         if self.base_url is None and self.provider is None:
@@ -181,13 +194,13 @@ class Target:
             return named, False
         return home, True
 
-    def _home(self) -> Profile | None:
+    def _home(self) -> ProviderProfile | None:
         """Return the profile of the base URL, None if its host is unknown."""
         if self.provider is not None:
             return _BY_NAME[self.provider]
         return _DEFAULT if self.base_url is None else _profile_at(self.base_url)
 
-    def _base(self, profile: Profile, key: KeyLike | None, *, own: bool) -> tuple[str, str]:
+    def _base(self, profile: ProviderProfile, key: KeyLike | None, *, own: bool) -> tuple[str, str]:
         given = (self.base_url if own else None) or self.base_urls.get(profile.name)
         if given is None and profile.signs and isinstance(key, AWSCredentials) and key.region:
             given = bedrock_url(key.region)
@@ -204,7 +217,7 @@ class Target:
         return f"{parts.scheme}://{parts.netloc}{path}", parts.query
 
     def _no_key(
-        self, profile: Profile, model: str, base: str, *, own: bool
+        self, profile: ProviderProfile, model: str, base: str, *, own: bool
     ) -> LLMAuthenticationError:
         if own:
             message = f"there is no key for {shown(base)}: set LLM_API_KEY"
@@ -296,10 +309,10 @@ def known_host(url: str) -> bool:
     return _profile_at(url) is not None
 
 
-def _profile_at(url: str) -> Profile | None:
+def _profile_at(url: str) -> ProviderProfile | None:
     parts = urlsplit(url)
     host, port, path = parts.hostname or "", parts.port, f"{parts.path.rstrip('/')}/"
-    best: tuple[int, Profile] | None = None
+    best: tuple[int, ProviderProfile] | None = None
     for profile in PROFILES:
         for known in profile.hosts:
             pattern, _, prefix = known.partition("/")
@@ -319,7 +332,7 @@ def _matches_host(pattern: str, host: str, port: int | None) -> bool:
     return host.endswith(pattern) if pattern.startswith(".") else host == pattern
 
 
-def _model_name(model: str, profile: Profile) -> str:
+def _model_name(model: str, profile: ProviderProfile) -> str:
     """Return the provider's own name of the model: the routing prefix is removed once."""
     prefix, slash, rest = model.partition("/")
     name = rest if slash and prefix in (_prefix(profile), *profile.aliases) else model
@@ -327,7 +340,7 @@ def _model_name(model: str, profile: Profile) -> str:
     return model if is_own or model.startswith(profile.own_names) else name
 
 
-def _prefix(profile: Profile) -> str:
+def _prefix(profile: ProviderProfile) -> str:
     return profile.prefix or profile.name
 
 
@@ -351,8 +364,8 @@ def check_wire(wire: Any) -> Wire | None:
 
 
 def profile_on_wire(
-    profile: Profile, model: str, base: str, wire: Wire | None, *, own: bool
-) -> Profile:
+    profile: ProviderProfile, model: str, base: str, wire: Wire | None, *, own: bool
+) -> ProviderProfile:
     """Return the profile with the wire format for a model; `own`: the base URL is the caller's.
 
     Raises:
@@ -368,12 +381,12 @@ def profile_on_wire(
 
 
 @lru_cache(maxsize=64)  # each call for such a model needs it, and a profile has many fields
-def _on_responses(profile: Profile) -> Profile:
+def _on_responses(profile: ProviderProfile) -> ProviderProfile:
     """Return a profile of the Responses API, in which no answer can be continued."""
     return replace(profile, wire="responses", prefix_form=None)
 
 
-def _missing(profile: Profile) -> str:
+def _missing(profile: ProviderProfile) -> str:
     if profile.responses:  # Azure's older addresses
         return (
             f'wire="responses" needs a base URL of {profile.name} that ends with {profile.path}: '

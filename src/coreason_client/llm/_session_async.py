@@ -32,7 +32,14 @@ from .._http._types import (
 from .._per_loop import PerLoop
 from ._internals import fail_readers, request_function, unread_bytes
 
-__all__ = ["NO_LIMIT", "ReceivedHeaders", "Session", "Sessions", "TimeLimit", "TimeLimits"]
+__all__ = [
+    "NO_LIMIT",
+    "AsyncHTTPSession",
+    "AsyncHTTPSessions",
+    "ReceivedHeaders",
+    "TimeLimit",
+    "TimeLimits",
+]
 
 _KEEP_ALIVE = 60.0
 _CHUNK = 65_536
@@ -111,7 +118,7 @@ def _reach_all(limits: set[TimeLimit]) -> None:
         limit.reach()
 
 
-class Sessions:
+class AsyncHTTPSessions:
     """One session per event loop; each is closed with its loop, or by `aclose`.
 
     A forked child starts without sessions.
@@ -119,30 +126,30 @@ class Sessions:
 
     def __init__(self, max_concurrency: int | None) -> None:
         self._max_concurrency = max_concurrency
-        self._by_loop: PerLoop[Session] = PerLoop(
-            asyncio.get_running_loop, leave=Session.after_fork
+        self._by_loop: PerLoop[AsyncHTTPSession] = PerLoop(
+            asyncio.get_running_loop, leave=AsyncHTTPSession.after_fork
         )
         self._closed = False
 
-    def get(self) -> "Session | None":
+    def get(self) -> "AsyncHTTPSession | None":
         """Return the session of the running loop; None if there is none, or after a close."""
         return None if self._closed else self._by_loop.get()
 
-    async def current(self) -> "Session | None":
+    async def current(self) -> "AsyncHTTPSession | None":
         """Return the session of the running loop, created on first use; None after a close."""
         if self._closed:
             return None
         session = self._by_loop.get()
         if session is None:
-            session = Session(self._max_concurrency)
+            session = AsyncHTTPSession(self._max_concurrency)
             await self._by_loop.open(session, session.close)
-            await self._by_loop.close_dead(Session.disconnect)
+            await self._by_loop.close_dead(AsyncHTTPSession.disconnect)
         return session
 
     async def aclose(self) -> None:
         """Close the session of the running loop; other loops close their sessions soon."""
         self._closed = True
-        await self._by_loop.close_dead(Session.disconnect)
+        await self._by_loop.close_dead(AsyncHTTPSession.disconnect)
         await self._by_loop.aclose()
         self._by_loop.close_everywhere()
 
@@ -152,7 +159,7 @@ class Sessions:
         self._by_loop.close_everywhere()
 
 
-class Session:
+class AsyncHTTPSession:
     """The connections of one event loop."""
 
     def __init__(self, max_concurrency: int | None) -> None:
@@ -170,8 +177,8 @@ class Session:
             auto_decompress=True,
         )
         self._request = request_function(self._session)
-        self._whole_sender = _Sender(self, whole=True)
-        self._stream_sender = _Sender(self, whole=False)
+        self._whole_sender = _AsyncSender(self, whole=True)
+        self._stream_sender = _AsyncSender(self, whole=False)
         self._urls: dict[str, tuple[URL, URL | None]] = {}
         self._headers: dict[int, tuple[Mapping[str, str], CIMultiDict[str]]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -184,7 +191,7 @@ class Session:
         """True once the session is closed."""
         return self._session.closed
 
-    def sender(self, *, whole: bool) -> "_Sender":
+    def sender(self, *, whole: bool) -> "_AsyncSender":
         """Return a sender; with `whole` the read timeout applies to the complete answer."""
         return self._whole_sender if whole else self._stream_sender
 
@@ -287,14 +294,14 @@ async def _slot(
         slots.release()
 
 
-class _Sender:
+class _AsyncSender:
     """Sends the requests of flows and machines.
 
     With `whole` the read timeout applies to the complete answer. Otherwise it applies to the head
     with an error body, and to each read of a stream.
     """
 
-    def __init__(self, session: Session, *, whole: bool) -> None:
+    def __init__(self, session: AsyncHTTPSession, *, whole: bool) -> None:
         self._session = session
         self._whole = whole
 
@@ -364,7 +371,7 @@ class _OpenResponse:
     __slots__ = ("_limit", "_response", "_session", "head")
 
     def __init__(
-        self, session: Session, response: aiohttp.ClientResponse, limit: TimeLimit
+        self, session: AsyncHTTPSession, response: aiohttp.ClientResponse, limit: TimeLimit
     ) -> None:
         self._session = session
         self._limit = limit

@@ -1,8 +1,9 @@
 """The async AI client: one interface for every provider."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 from weakref import finalize
 
 from .._drive import Flow
@@ -15,11 +16,10 @@ from ._client_core import ClientCore
 from ._cost import DeferredPrice, load_prices
 from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
-from ._plan import Plan
+from ._plan import CallPlan
 from ._returned import AsyncClientBase
-from ._streams_async import AsyncLLMStream
 from .errors import LLMConnectionError, LLMError
-from .tools._runs_async import AsyncRuns
+from .streams import AsyncLLMStream
 from .types import (
     CallOptions,
     Delta,
@@ -31,14 +31,20 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from ._session_async import Session, Sessions
+    from ._session_async import AsyncHTTPSession, AsyncHTTPSessions
+    from .tools._perform import AsyncModelClient
+    from .tools._run_async import AsyncRun, AsyncRunStream
+    from .tools._run_machine import RunOptions
+    from .tools.events import RunResult
+    from .tools.mcp import MCPServer
+    from .tools.tool import Tool
 
 __all__ = ["AsyncLLMClient"]
 
 Value = TypeVar("Value")
 
 
-class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
+class AsyncLLMClient(AsyncClientBase, ClientCore):
     """A client for the models of any provider; it keeps only connections between calls.
 
     Args:
@@ -86,7 +92,6 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
         """
         return cls(**environment_arguments(options))
 
-    @overload
     async def generate(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -95,34 +100,9 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
-        response_format: type[Parsed],
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
-    ) -> Response[Parsed]: ...
-
-    @overload
-    async def generate(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model: str = DEFAULT_MODEL,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = 2000,
-        *,
-        response_format: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Response: ...
-
-    async def generate(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model: str = DEFAULT_MODEL,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = 2000,
-        *,
-        response_format: Any = None,
-        **options: Unpack[CallOptions],
-    ) -> Response:
+    ) -> Response[Parsed]:
         """Send messages to a model and return its answer as the standard response object.
 
         Args:
@@ -139,32 +119,16 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
             LLMRequestError: an argument is wrong, or the provider rejected the request.
             LLMError: there is no answer; the class and the fields of the error give the reason.
         """
-        attempts = self._attempts(
-            messages,
-            model,
-            tools,
-            temperature,
-            max_tokens,
-            {**options},
-            response_format=response_format,
-        )
+        asked = messages, model, tools, temperature, max_tokens, {**options}, response_format
+        attempts = self._attempts(*asked)
         with attempts.observer:
-            session = self._sessions.get() or await self._session()
-            try:
-                flow = self._flow(attempts, response_format, options)
-                if session.limited:
-                    response = await self._run_in_slot(session, attempts, flow)
-                else:
-                    response = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
-            finally:
-                if (action := attempts.close()) is not None:
-                    await action.perform_async()
+            flow = self._flow(attempts, response_format, options)
+            response = await self._run_flow(flow, attempts)
             if isinstance(attempts.plan.pricing, DeferredPrice):
                 await attempts.plan.pricing.set_async(response["usage"])
                 attempts.spent.set(response)
         return self._returned(response)
 
-    @overload
     def stream(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -173,34 +137,9 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
-        response_format: type[Parsed],
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
-    ) -> AsyncLLMStream[Parsed]: ...
-
-    @overload
-    def stream(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model: str = DEFAULT_MODEL,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = 2000,
-        *,
-        response_format: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> AsyncLLMStream: ...
-
-    def stream(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model: str = DEFAULT_MODEL,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = 2000,
-        *,
-        response_format: Any = None,
-        **options: Unpack[CallOptions],
-    ) -> AsyncLLMStream:
+    ) -> AsyncLLMStream[Parsed]:
         """Send messages to a model and return a stream of deltas.
 
         Args:
@@ -216,16 +155,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
             LLMRequestError: an argument is wrong.
             LLMAuthenticationError: there is no key.
         """
-        attempts = self._attempts(
-            messages,
-            model,
-            tools,
-            temperature,
-            max_tokens,
-            {**options},
-            response_format=response_format,
-            stream=True,
-        )
+        asked = messages, model, tools, temperature, max_tokens, {**options}, response_format
+        attempts = self._attempts(*asked, stream=True)
         cached = self._cached_answer(attempts, response_format, options)
         machine = AnswerMachine(attempts, response_format, cached)
         reading = Reading()
@@ -234,6 +165,79 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
             attempts.observer.set_spent(machine.spent)
             deltas = _observed(deltas, attempts.observer)
         return AsyncLLMStream(machine, deltas, reading)
+
+    async def run(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
+        *,
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        **options: "Unpack[RunOptions]",
+    ) -> "RunResult[Parsed]":
+        """Send messages to a model, execute the tools that it calls, and return its answer.
+
+        Args:
+            messages: the conversation; each message has a `role` and `content`.
+            model: the model, optionally as `provider/model`.
+            tools: functions, `Tool` values and `MCPServer` values that the model may call.
+            temperature: the sampling temperature, or None for the default of the provider.
+            max_tokens: the maximum length of each answer, or None for the default of the provider.
+            response_format: a JSON schema or a pydantic model for the last answer.
+            options: the optional arguments of `RunOptions`.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider rejected the request.
+            LLMRunLimitError: a limit of the run is reached.
+            LLMToolError: a tool has failed too often.
+            ToolAbort: a tool has ended the run.
+            LLMError: there is no answer. `conversation` and `usage` of all these errors show how
+                far the run came.
+        """
+        call_options: dict[str, Any] = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "response_format": response_format,
+            **options,
+        }
+        return await self._new_run(messages, tools, call_options).result()
+
+    def run_stream(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
+        *,
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        **options: "Unpack[RunOptions]",
+    ) -> "AsyncRunStream[Parsed]":
+        """Do what `run` does, and return a stream of its events.
+
+        Args:
+            messages: the conversation; each message has a `role` and `content`.
+            model: the model, optionally as `provider/model`.
+            tools: functions, `Tool` values and `MCPServer` values that the model may call.
+            temperature: the sampling temperature, or None for the default of the provider.
+            max_tokens: the maximum length of each answer, or None for the default of the provider.
+            response_format: a JSON schema or a pydantic model for the last answer.
+            options: the optional arguments of `RunOptions`.
+
+        Raises:
+            LLMRequestError: an argument is wrong.
+        """
+        call_options: dict[str, Any] = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "response_format": response_format,
+            **options,
+        }
+        return self._new_run(messages, tools, call_options).stream()
 
     async def embed(
         self,
@@ -265,13 +269,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
         plans = self._embed_plans(input, model, dimensions, extra)
         attempts = self._embed_attempts(plans, budget_key)
         with attempts.observer:
-            session = self._sessions.get() or await self._session()
-            try:
-                flow = embed_flow(attempts, plans)
-                responses = await self._run_in_slot(session, attempts, flow)
-            finally:
-                if (action := attempts.close()) is not None:
-                    await action.perform_async()
+            responses = await self._run_flow(embed_flow(attempts, plans), attempts)
             for plan, response in zip(plans, responses, strict=True):
                 if isinstance(plan.pricing, DeferredPrice):
                     await plan.pricing.set_async(response["usage"])
@@ -293,8 +291,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
 
         attempts = self._new_attempts([self._models_plan(provider)])
         with attempts.observer:
-            session = self._sessions.get() or await self._session()
-            return await self._run_in_slot(session, attempts, models_flow(attempts))
+            return await self._run_flow(models_flow(attempts), attempts)
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
@@ -306,8 +303,16 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
         self._abandon = finalize(self, sessions.abandon)
         self._abandon.atexit = False
 
+    def _new_run(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None",
+        options: dict[str, Any],
+    ) -> "AsyncRun":
+        return _run_class()(cast("AsyncModelClient", self), messages, tools, options)
+
     async def _deltas(
-        self, attempts: Attempts[Plan], machine: AnswerMachine, reading: Reading
+        self, attempts: Attempts[CallPlan], machine: AnswerMachine, reading: Reading
     ) -> AsyncGenerator[Delta]:
         session = self._sessions.get() or await self._session()
         received = drive_async(machine, session.sender(whole=False), reading=reading)
@@ -325,14 +330,20 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
         finally:
             await run_async(machine.close_flow(), session.sender(whole=True))
 
-    async def _run_in_slot(
-        self, session: "Session", attempts: Attempts[Any], flow: Flow[Value]
-    ) -> Value:
+    async def _run_flow(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
         """Run a flow as soon as fewer than `max_concurrency` calls are running."""
-        async with session.slot(attempts.seconds_left, attempts.deadline_error):
-            return await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        session = self._sessions.get() or await self._session()
+        sender = session.sender(whole=True)
+        try:
+            if not session.limited:
+                return await run_async(flow, sender, MAX_ANSWER_BYTES)
+            async with session.slot(attempts.seconds_left, attempts.deadline_error):
+                return await run_async(flow, sender, MAX_ANSWER_BYTES)
+        finally:
+            if (action := attempts.close()) is not None:
+                await action.perform_async()
 
-    async def _session(self) -> "Session":
+    async def _session(self) -> "AsyncHTTPSession":
         load_prices()
         session = await self._sessions.current()
         if session is None:
@@ -340,12 +351,20 @@ class AsyncLLMClient(AsyncClientBase, ClientCore, AsyncRuns):
         return session
 
 
-def _sessions(max_concurrency: int | None) -> "Sessions":
+@cache
+def _run_class() -> "type[AsyncRun]":
+    """Return the class of runs, imported on first use: most programs have no tools."""
+    from .tools._run_async import AsyncRun
+
+    return AsyncRun
+
+
+def _sessions(max_concurrency: int | None) -> "AsyncHTTPSessions":
     try:
-        from ._session_async import Sessions
+        from ._session_async import AsyncHTTPSessions
     except ModuleNotFoundError as error:
         raise missing_extra() from error
-    return Sessions(max_concurrency)
+    return AsyncHTTPSessions(max_concurrency)
 
 
 async def _observed(deltas: AsyncGenerator[Delta], observer: CallObserver) -> AsyncGenerator[Delta]:
@@ -358,7 +377,7 @@ async def _observed(deltas: AsyncGenerator[Delta], observer: CallObserver) -> As
 
 async def _with_price(
     deltas: AsyncGenerator[Delta],
-    attempts: Attempts[Plan],
+    attempts: Attempts[CallPlan],
     price: DeferredPrice,
     machine: AnswerMachine,
 ) -> AsyncGenerator[Delta]:

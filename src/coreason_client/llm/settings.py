@@ -12,9 +12,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ..errors import ArgumentError
 from ._argument_errors import invalid
-from ._auth import bedrock_url
 from ._internals import environment_reader
-from .credentials import AWSCredentials, Key, check_region
+from .credentials import AWSCredentials, Key, bedrock_url, check_region
 from .errors import LLMRequestError
 from .providers.profiles import PROFILES
 

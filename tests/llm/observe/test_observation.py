@@ -13,7 +13,7 @@ from coreason_client.llm import AsyncLLMClient, LLMClient, Telemetry
 from coreason_client.llm._attempts import NOT_OBSERVED
 from coreason_client.llm.observe import _observation
 from coreason_client.llm.observe._observation import Observation
-from coreason_client.llm.observe._observer import Observer
+from coreason_client.llm.observe._observer import ReportingObserver
 from coreason_client.llm.observe._work_span import NO_SPAN
 from tests.llm.server import Provider
 
@@ -98,7 +98,7 @@ def test_it_is_looked_for_until_an_sdk_is_configured(
 def test_a_request_that_the_conventions_do_not_cover_has_only_hooks() -> None:
     listing: Any = SimpleNamespace(route=plan().route)
     observer = Observation(Telemetry(), print).observer(listing)
-    assert isinstance(observer, Observer)
+    assert isinstance(observer, ReportingObserver)
     assert observer._telemetry is None
 
 

@@ -14,8 +14,8 @@ from pydantic_core import to_json
 from ..._http._types import origin
 from ..._trace import error_type
 from .._json import items, mapping, parse_or_none, text
-from .._plan import Plan
-from .._route import Route
+from .._plan import CallPlan
+from .._route import ModelRoute
 from ..types import Usage
 from . import _telemetry_names as names
 
@@ -64,14 +64,14 @@ class Identity(NamedTuple):
 
 def operation_of(plan: Any) -> str | None:
     """Return the operation of a request, None if the conventions do not cover it."""
-    if isinstance(plan, Plan):
+    if isinstance(plan, CallPlan):
         return names.CHAT
     return names.EMBEDDINGS if hasattr(getattr(plan, "call", None), "texts") else None
 
 
 def target_attributes(plan: Any) -> Attributes:
     """Return the attributes that spans and metrics share: operation, provider, model, server."""
-    route: Route = plan.route
+    route: ModelRoute = plan.route
     provider = route.profile.name
     attributes: Attributes = {
         names.OPERATION_NAME: operation_of(plan),
@@ -89,7 +89,7 @@ def target_attributes(plan: Any) -> Attributes:
 def request_attributes(plan: Any) -> Attributes:
     """Return the attributes of a request that only a span has."""
     call = plan.call
-    if not isinstance(plan, Plan):
+    if not isinstance(plan, CallPlan):
         dimensions = getattr(call, "dimensions", None)
         return {} if dimensions is None else {names.EMBEDDINGS_DIMENSIONS: dimensions}
     found: Attributes = {
@@ -106,13 +106,13 @@ def request_attributes(plan: Any) -> Attributes:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def identity_attributes(route: Route, identity: Identity) -> Attributes:
+def identity_attributes(route: ModelRoute, identity: Identity) -> Attributes:
     """Return the id of the answer and the model that generated it, without secrets."""
     pairs = ((names.RESPONSE_ID, identity.id), (names.RESPONSE_MODEL, identity.model))
     return {name: _short(route, value) for name, value in pairs if value}
 
 
-def response_attributes(route: Route, response: Mapping[str, Any]) -> Attributes:
+def response_attributes(route: ModelRoute, response: Mapping[str, Any]) -> Attributes:
     """Return the attributes of a complete answer, besides its usage."""
     attributes: Attributes = {}
     data = response["data"]
@@ -149,7 +149,7 @@ def metric_attributes(
     return attributes
 
 
-def _short(route: Route, value: str) -> str:
+def _short(route: ModelRoute, value: str) -> str:
     return route.redact(value)[:_MAX_TEXT]
 
 

@@ -63,11 +63,11 @@ class Observation:
         instruments = self.instruments()
         if instruments is None and not self._has_hooks:
             return NOT_OBSERVED
-        from ._observer import Observer
+        from ._observer import ReportingObserver
 
         telemetry = None if instruments is None else _call_telemetry(instruments, plan)
         stream = getattr(getattr(plan, "call", None), "stream", False)
-        return Observer(self._on_request, self._on_response, telemetry, stream=stream)
+        return ReportingObserver(self._on_request, self._on_response, telemetry, stream=stream)
 
     def tool(
         self,

@@ -1,4 +1,4 @@
-"""`Observer`: reports the attempts of one call to hooks and to telemetry. No I/O.
+"""`ReportingObserver`: reports the attempts of one call to hooks and to telemetry. No I/O.
 
 The retry rules (`_attempts.py`) tell it of every attempt; the client enters it at the beginning of
 a call and leaves it at the end. A call without hooks and without telemetry has a `CallObserver`,
@@ -25,15 +25,15 @@ from ..._secret import header_secrets, redact
 from ...sse import ServerSentEvent
 from .._answer import add_usages
 from .._attempts import CallObserver
-from .._route import Route
+from .._route import ModelRoute
 from ..errors import LLMError
 from ..types import Usage
 from ._attributes import Identity, read_identity
 from ._instruments import report
-from ._spans import CallTelemetry, Ending
+from ._spans import CallEnding, CallTelemetry
 from .hooks import RequestHook, RequestInfo, ResponseHook, ResponseInfo
 
-__all__ = ["ObservedAttempt", "Observer"]
+__all__ = ["ObservedAttempt", "ReportingObserver"]
 
 logger = logging.getLogger("coreason_client.llm")
 
@@ -82,7 +82,7 @@ class ObservedAttempt:
 
     def request_info(self) -> RequestInfo:
         """Return the request as hooks get it."""
-        route: Route = self._plan.route
+        route: ModelRoute = self._plan.route
         return RequestInfo(
             provider=route.profile.name,
             model=route.model,
@@ -119,7 +119,7 @@ class ObservedAttempt:
         return [*self._plan.route.secrets(), *header_secrets(self._request.headers)]
 
 
-class Observer(CallObserver):
+class ReportingObserver(CallObserver):
     """Watches one call; `stream` is True if it is read by an iterator."""
 
     def __init__(
@@ -228,7 +228,7 @@ class Observer(CallObserver):
             self._identity = self._identity.merged(read_identity(event.data_bytes))
 
     def _end_telemetry(self, telemetry: CallTelemetry, error: BaseException | None) -> None:
-        ending = Ending(
+        ending = CallEnding(
             attempts=self._attempts,
             error=error,
             response=self._response,

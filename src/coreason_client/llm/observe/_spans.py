@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from ..._secret import redact
 from ..._trace import error_type, trace_headers
-from .._plan import Plan
+from .._plan import CallPlan
 from ..errors import LLMError
 from ..types import Usage
 from . import _telemetry_names as names
@@ -29,7 +29,7 @@ from ._attributes import (
 from ._instruments import Instruments, report
 from ._work_span import WorkSpan
 
-__all__ = ["CallTelemetry", "Ending", "Outcome", "outcome_of", "run_span", "tool_span"]
+__all__ = ["CallEnding", "CallTelemetry", "Outcome", "outcome_of", "run_span", "tool_span"]
 
 Outcome: TypeAlias = Literal["complete", "error", "cancelled", "closed"]
 
@@ -42,7 +42,7 @@ _SPENT = {
 }
 
 
-class Ending(NamedTuple):
+class CallEnding(NamedTuple):
     """How a call has ended.
 
     `first_chunk` is in seconds, None if no chunk was received. `spent` is the usage of all
@@ -62,7 +62,7 @@ class Ending(NamedTuple):
         return self.error.partial if isinstance(self.error, LLMError) else None
 
 
-def outcome_of(ending: Ending) -> Outcome:
+def outcome_of(ending: CallEnding) -> Outcome:
     """Return the outcome; a caller that stops reading after the last delta has a full answer."""
     error = ending.error
     if isinstance(error, Exception):
@@ -90,7 +90,7 @@ class CallTelemetry:
     def begin(self) -> None:
         """Start the span."""
         self._span.begin()
-        if self._records_content and isinstance(self._plan, Plan):
+        if self._records_content and isinstance(self._plan, CallPlan):
             call, redact = self._plan.call, self._plan.route.redact
             self._span.set({names.INPUT_MESSAGES: redact(input_messages(call.messages))})
             if call.tools:
@@ -132,7 +132,7 @@ class CallTelemetry:
         for metric in (names.OPERATION_CHUNK, names.INFERENCE_CHUNK):
             self._record(metric, seconds, self._target)
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: CallEnding) -> None:
         """Record the metrics and end the span."""
         outcome = outcome_of(ending)
         failure = ending.error if outcome == "error" else None
@@ -145,7 +145,7 @@ class CallTelemetry:
         finally:
             self._span.end(failed=failure is not None)
 
-    def _final_attributes(self, ending: Ending, outcome: Outcome) -> Attributes:
+    def _final_attributes(self, ending: CallEnding, outcome: Outcome) -> Attributes:
         attributes: Attributes = {names.OUTCOME: outcome, names.ATTEMPTS: ending.attempts}
         if ending.first_chunk is not None:
             attributes[names.RESPONSE_TIME_TO_FIRST_CHUNK] = ending.first_chunk
@@ -173,7 +173,7 @@ class CallTelemetry:
     def _records_content(self) -> bool:
         return self._options.record_content and self._span.records
 
-    def _record_metrics(self, ending: Ending, attributes: Attributes) -> None:
+    def _record_metrics(self, ending: CallEnding, attributes: Attributes) -> None:
         chat, seconds = self._is_chat, self._span.seconds
         if chat:
             self._record(names.INFERENCE_DURATION, seconds, attributes)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .._call import Call, PromptCache, Schema, cached_lists, data_of
+from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of
 from .._json import encode, mapping, text
-from .._profile import Profile
+from .._profile import ProviderProfile
 from ..errors import LLMRequestError
 from ..types import Message
 from ._claude import (
@@ -48,7 +48,7 @@ _MAX_ID = 64
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_.:-]", re.ASCII)
 
 
-def request_body(call: Call) -> dict[str, Any]:
+def request_body(call: ModelCall) -> dict[str, Any]:
     """Return the JSON body for a call.
 
     Raises:
@@ -67,7 +67,7 @@ def request_body(call: Call) -> dict[str, Any]:
     return body
 
 
-def _inference_config(call: Call) -> dict[str, Any]:
+def _inference_config(call: ModelCall) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if call.max_tokens is not None:
         config["maxTokens"] = call.max_tokens
@@ -89,7 +89,7 @@ def _set_cache_points(body: dict[str, Any], lifetime: PromptCache) -> None:
 # Messages.
 
 
-def _conversation(call: Call) -> dict[str, Any]:
+def _conversation(call: ModelCall) -> dict[str, Any]:
     """Return the fields `messages` and `system`."""
     system = [
         {"text": message["content"]}
@@ -138,7 +138,7 @@ def _sent_id(id_: str) -> str:
 # Tools, parameters and schemas.
 
 
-def _tool_config(call: Call) -> dict[str, Any] | None:
+def _tool_config(call: ModelCall) -> dict[str, Any] | None:
     """Return the tools and the choice among them, None without tools."""
     forced = _forces_tool(call)
     functions = [tool["function"] for tool in call.tools]
@@ -163,7 +163,7 @@ def _tool_config(call: Call) -> dict[str, Any] | None:
     return config
 
 
-def _forces_tool(call: Call) -> bool:
+def _forces_tool(call: ModelCall) -> bool:
     """Return True if the answer is requested as the arguments of a tool."""
     schema = call.schema
     if schema is None or schema.schema is None or not _WITHOUT_OUTPUT_CONFIG.search(call.model):
@@ -182,7 +182,7 @@ def _choice(choice: str) -> Mapping[str, Any]:
     return known if known is not None else {"tool": {"name": choice.removeprefix("tool:")}}
 
 
-def _takes_temperature(call: Call) -> bool:
+def _takes_temperature(call: ModelCall) -> bool:
     """Return False without one, for models of Claude that reject it, and beside top P."""
     if call.temperature is None:
         return False
@@ -193,7 +193,7 @@ def _takes_temperature(call: Call) -> bool:
     return not (top_p or _reasons(call) or claude[1].startswith(NO_TEMPERATURE))
 
 
-def _reasons(call: Call) -> bool:
+def _reasons(call: ModelCall) -> bool:
     """Return True if the caller switched the reasoning of Claude on."""
     fields = mapping(call.extra.get("additionalModelRequestFields"))
     return bool(mapping(fields.get("thinking")).get("type", "disabled") != "disabled")
@@ -243,7 +243,7 @@ _NOT_IN_DOCUMENT_NAME = re.compile(r"[^a-zA-Z0-9()\[\]-]+", re.ASCII)
 _MAX_DOCUMENT_NAME = 200
 
 
-def part_problem(part: Mapping[str, Any], profile: Profile) -> str | None:
+def part_problem(part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
     """Return why a part cannot be sent and what to do instead, None if it can be sent."""
     if part["type"] == "input_audio":
         return f"which {profile.name} does not accept: send a transcript as a text part"

@@ -1,8 +1,8 @@
 """Rules that OpenAI's chat completions and its Responses API share. Pure.
 
 * Which models reason.
-* Files and audio in messages: `Profile.file_form` and `Profile.audio_form` have the differences
-  between compatible providers.
+* Files and audio in messages: `ProviderProfile.file_form` and `ProviderProfile.audio_form` have the
+  differences between compatible providers.
 * Strict mode, in which JSON schemas are enforced: every object forbids other properties and
   requires all of its own, and only some keywords are allowed. A schema that cannot be converted is
   sent unchanged, without strict mode.
@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
-from .._answer import Fault
+from .._answer import ProviderFault
 from .._call import data_of
-from .._json import codes, count, http_status, mapping, text
-from .._profile import Profile
-from .._provider_text import error_reason
+from .._json import codes, count, error_reason, http_status, mapping, text
+from .._profile import ProviderProfile
 
 __all__ = [
     "described_error",
@@ -84,7 +83,7 @@ _PDF = "application/pdf"
 _RESPONSES = 'or use the Responses API with wire="responses"'
 
 
-def part_problem(part: Mapping[str, Any], profile: Profile) -> str | None:
+def part_problem(part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
     """Return why a part cannot be sent and what to do instead, None if it can be sent."""
     name = profile.name
     if part["type"] == "input_audio" and profile.audio_form is None:
@@ -114,14 +113,14 @@ def _pdf_problem(file: Mapping[str, Any], name: str) -> str | None:
     )
 
 
-def sent_content(content: Any, profile: Profile) -> Any:
+def sent_content(content: Any, profile: ProviderProfile) -> Any:
     """Return the content of a message in the form of the provider."""
     if not isinstance(content, list):
         return content
     return [_sent_part(part, profile) for part in content]
 
 
-def _sent_part(part: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+def _sent_part(part: Mapping[str, Any], profile: ProviderProfile) -> Mapping[str, Any]:
     if part["type"] == "input_audio" and profile.audio_form == "text":
         return {"type": "input_audio", "input_audio": part["input_audio"]["data"]}
     if part["type"] != "file":
@@ -235,13 +234,13 @@ _NO_REASON = "the provider gave no reason"
 _ANSWER_KEYS = frozenset({"choices", "output"})
 
 
-def error_of(reply: Any) -> Fault | None:
+def error_of(reply: Any) -> ProviderFault | None:
     """Return the error in a body or an event, None if there is none."""
     body = mapping(reply)
     error = body.get("error")
     if error:
         if isinstance(error, str):  # xAI, and Ollama
-            return Fault(error, codes(body.get("code"), body.get("type")))
+            return ProviderFault(error, codes(body.get("code"), body.get("type")))
         if isinstance(error, dict):
             return described_error(error)
     if not _ANSWER_KEYS.isdisjoint(body):
@@ -249,15 +248,15 @@ def error_of(reply: Any) -> Fault | None:
     if body.get("object") == "error" or {"code", "message"} <= body.keys():  # Mistral, llama.cpp
         return described_error(body)
     detail = body.get("detail")  # FastAPI's form, used by Mistral and many gateways
-    return Fault(error_reason(body, b"") or _NO_REASON) if detail else None
+    return ProviderFault(error_reason(body, b"") or _NO_REASON) if detail else None
 
 
-def described_error(error: Mapping[str, Any]) -> Fault:
+def described_error(error: Mapping[str, Any]) -> ProviderFault:
     """Return the error that an object describes."""
     code, kind = error.get("code"), error.get("type")
     # If the code is a number, the type is more specific.
     found = codes(code, kind) if count(code) is None else codes(kind, code)
-    return Fault(
+    return ProviderFault(
         _message_of(error),
         found,
         status=http_status(code),

@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from .._answer import RawToolCall
+from .._answer import RawToolCall, media_of
 from .._json import count, items, mapping, parse_or_none, text
-from .._media import media_of
 from ..types import Media
 
 __all__ = [

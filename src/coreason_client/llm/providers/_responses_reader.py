@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from .._answer import Answer, End, EventsLost, Fault, FaultReceived, Malformed, Tokens
+from .._adapter import AnswerReader, Piece
+from .._answer import End, EventsLost, FaultReceived, Malformed, ModelAnswer, ProviderFault, Tokens
 from .._cost import with_billing
 from .._json import codes, count, items, mapping, parse, text
-from .._reader import Piece, Reader
 from ._openai import described_error, error_of
 from ._responses_items import (
     EventSequence,
@@ -51,12 +51,12 @@ def end_of(response: Mapping[str, Any]) -> End:
     return "filtered" if reason == "content_filter" else "length"
 
 
-def error_in(reply: Any) -> Fault | None:
+def error_in(reply: Any) -> ProviderFault | None:
     """Return the error in a body of any status, or in a response that failed."""
     status = mapping(reply).get("status")
     fault = error_of(reply)
     if fault is None and isinstance(status, str) and status in _FAILED:
-        return Fault(f"the answer has the status {status}, without a reason")
+        return ProviderFault(f"the answer has the status {status}, without a reason")
     return fault
 
 
@@ -77,7 +77,7 @@ def tokens_of(response: Mapping[str, Any]) -> Tokens | None:
     )
 
 
-class ResponsesReader(Reader):
+class ResponsesReader(AnswerReader):
     """Reads the events of one stream, which may continue after a lost connection.
 
     Attributes:
@@ -139,7 +139,7 @@ class ResponsesReader(Reader):
             raise FaultReceived(fault)
         return ()
 
-    def answer(self) -> Answer:
+    def answer(self) -> ModelAnswer:
         """Return the answer received so far, with the items that must be sent back."""
         answer = super().answer()
         answer.items = carried_items(self._items)
@@ -296,7 +296,7 @@ def _rest_of(whole: str, received: list[str]) -> str:
     return ""
 
 
-_NO_REASON = Fault("the provider failed, without a reason")
+_NO_REASON = ProviderFault("the provider failed, without a reason")
 
 _EVENTS: Mapping[str, Callable[[ResponsesReader, Mapping[str, Any]], Sequence[Piece]]] = {
     "response.created": ResponsesReader._response,
@@ -320,13 +320,13 @@ _EVENTS: Mapping[str, Callable[[ResponsesReader, Mapping[str, Any]], Sequence[Pi
 }
 
 
-def _event_fault(value: Mapping[str, Any], kind: str, event: bytes) -> Fault | None:
+def _event_fault(value: Mapping[str, Any], kind: str, event: bytes) -> ProviderFault | None:
     """Return the error in an event that is no part of an answer, None if it is none."""
     if kind != "error" and event != b"error" and not value.get("error"):
         return None if kind else error_of(value)
     error = value.get("error")
     if isinstance(error, str) and error:
-        return Fault(error, codes(value.get("code")))
+        return ProviderFault(error, codes(value.get("code")))
     own_kind = None if kind == "error" else kind  # "error" is the type of the event
     return described_error(mapping(error) or {**value, "type": own_kind})
 
@@ -346,7 +346,7 @@ def _parse_lenient(data: bytes, event: bytes) -> Any:
     except ValueError:
         pass
     if event == b"error":
-        raise FaultReceived(Fault(data.decode(errors="replace")))
+        raise FaultReceived(ProviderFault(data.decode(errors="replace")))
     raise Malformed("an event of the stream is not JSON")
 
 

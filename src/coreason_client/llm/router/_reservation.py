@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 from ..._http._types import Headers
 from ..._retry import parse_seconds
 from .._answer import Tokens
-from .._call import Call
+from .._call import ModelCall
 from .._cost import cost
-from .._plan import Plan, RequestPlan
-from .._route import Route
+from .._plan import CallPlan, RequestPlan
+from .._route import ModelRoute
 from .._server_delay import reset_seconds
 from ..types import Usage
 from ._rules import NANODOLLARS, Learned
@@ -56,12 +56,12 @@ class Bound:
 
 def bound_of(plan: RequestPlan) -> Bound:
     """Return the bound of a request; embeddings have no output."""
-    if isinstance(plan, Plan):
+    if isinstance(plan, CallPlan):
         return Bound(estimate_input(plan.call), plan.call.max_tokens)
     return Bound(-(-len(plan.content) // _BYTES_PER_TOKEN), 0)
 
 
-def estimate_input(call: Call) -> int:
+def estimate_input(call: ModelCall) -> int:
     """Estimate the tokens of messages, tools and the schema of a call; rather too many."""
     total, media = 0, 0
     pending: list[Any] = [*call.messages, *call.tools]
@@ -86,7 +86,7 @@ def estimate_input(call: Call) -> int:
     return -(-total // _BYTES_PER_TOKEN) + items * _TOKENS_PER_ITEM + media * _TOKENS_PER_MEDIUM
 
 
-def price_of(route: Route, bound: Bound) -> float | None:
+def price_of(route: ModelRoute, bound: Bound) -> float | None:
     """Return the highest price of a request in dollars, None if the model has no known price."""
     tokens = Tokens(prompt=bound.input, completion=bound.output or 0)
     return cost(route.profile.prices, route.model, tokens)

@@ -15,16 +15,16 @@ from .._argument_errors import is_number
 from ..errors import LLMStateError
 from ._rules import FIRST_COOLDOWN, Acquire, Acquired
 from ._scripts import Invocation, acquire_call, acquired, settle_call, totals_call
-from ._state import Command, MemoryState, State
+from ._state import Command, MemoryState, RouterState
 
 if TYPE_CHECKING:
     from redis import Redis
     from redis.asyncio import Redis as AsyncRedis
 
-__all__ = ["Connections", "ValkeyState"]
+__all__ = ["StateConnections", "ValkeyState"]
 
 
-class ValkeyState(State):
+class ValkeyState(RouterState):
     """The state in a Valkey or Redis server, shared by all processes with the same prefix.
 
     If the server cannot be reached, calls with a budget fail with `LLMStateError`. Calls without
@@ -57,7 +57,7 @@ class ValkeyState(State):
         self.prefix = prefix
         self._clock = clock  # None for the clock of the server
         self._fallback = MemoryState()
-        self.connections = Connections(self._address, timeout)
+        self.connections = StateConnections(self._address, timeout)
 
     def __repr__(self) -> str:
         return f"ValkeyState({self._address.shown!r}, prefix={self.prefix!r})"
@@ -117,7 +117,7 @@ def _result(command: Command, reply: Any) -> Acquired | None:
     return acquired(reply) if isinstance(command, Acquire) else None
 
 
-class Connections:
+class StateConnections:
     """The connections of one state, for threads and event loops.
 
     Each event loop has its own, and so has a forked child.

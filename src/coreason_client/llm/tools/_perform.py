@@ -16,7 +16,7 @@ from ..types import Response
 from ._function_schema import ArgumentsError
 from ._output import ToolOutput, error_output, failure_output
 from ._run_machine import Requested
-from ._toolset import RunnableTool, Toolset
+from .tool import RunnableTool, Toolset
 
 __all__ = [
     "AsyncModelClient",

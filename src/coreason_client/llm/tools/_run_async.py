@@ -11,9 +11,9 @@ from ..types import Parsed, TextDelta
 from ._given_tools import given_tools_async
 from ._perform import AsyncModelClient
 from ._run_machine import AskModel, RunLimits, RunMachine, conversation
-from ._steps_async import AsyncCalls, AsyncTurns
-from ._toolset import Toolset
+from ._steps_async import AsyncCalls, AsyncModelTurns
 from .events import RunEvent, RunFinished, RunResult, TurnFinished
+from .tool import Toolset
 
 __all__ = ["AsyncRun", "AsyncRunStream"]
 
@@ -104,7 +104,7 @@ class AsyncRun:
         self._machine = RunMachine(
             own, limits, checked=checked, tool_choice=options.get("tool_choice")
         )
-        self._turns = AsyncTurns(client, options)
+        self._turns = AsyncModelTurns(client, options)
         self._restarts = options.get("on_break") == "restart"
         self._parallel = limits.max_parallel_calls
         self._client = client

@@ -22,7 +22,7 @@ from .._answer import NO_USAGE, add_usages
 from .._argument_errors import invalid
 from .._call import KEEP_INVALID_CALLS
 from .._check_messages import CheckedMessages, check_messages, check_next_messages
-from .._provider_text import clean_text
+from .._json import clean_text
 from ..errors import LLMError, LLMRunLimitError, LLMRunTimeoutError, LLMToolError
 from ..types import CallOptions, Message, Response, ToolCall, Usage
 from ._output import ToolOutput, bounded, error_output
@@ -177,7 +177,7 @@ class CallTools:
 
 
 def conversation(messages: Any) -> tuple[list[Message], CheckedMessages]:
-    """Return the messages of the caller as a new list, and in the form of `Call`.
+    """Return the messages of the caller as a new list, and in the form of `ModelCall`.
 
     Raises:
         LLMRequestError: a message is wrong.
@@ -189,7 +189,7 @@ def conversation(messages: Any) -> tuple[list[Message], CheckedMessages]:
 class RunMachine:
     """Decides what a run does next, and keeps its conversation.
 
-    `checked` are the messages in the form of `Call`, if they were checked.
+    `checked` are the messages in the form of `ModelCall`, if they were checked.
 
     Attributes:
         messages: the conversation so far.

@@ -13,9 +13,9 @@ from ..types import Parsed, TextDelta
 from ._given_tools import given_tools
 from ._perform import ModelClient
 from ._run_machine import AskModel, RunLimits, RunMachine, conversation
-from ._steps_sync import Calls, Turns
-from ._toolset import Toolset
+from ._steps_sync import Calls, ModelTurns
 from .events import RunEvent, RunFinished, RunResult, TurnFinished
+from .tool import Toolset
 
 __all__ = ["Run", "RunStream"]
 
@@ -106,7 +106,7 @@ class Run:
         self._machine = RunMachine(
             own, limits, checked=checked, tool_choice=options.get("tool_choice")
         )
-        self._turns = Turns(client, options)
+        self._turns = ModelTurns(client, options)
         self._restarts = options.get("on_break") == "restart"
         self._parallel = limits.max_parallel_calls
         self._client = client

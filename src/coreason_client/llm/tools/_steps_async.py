@@ -11,8 +11,15 @@ from ..._agent_context import durable_stream
 from ..errors import LLMError, LLMResponseError
 from ..observe._work_span import NO_SPAN, WorkSpan
 from ..types import Delta, Response
-from ._journal import dump_output, dump_turn, load_output, load_turn, with_parsed
-from ._output import ToolOutput, output_of
+from ._output import (
+    ToolOutput,
+    dump_output,
+    dump_turn,
+    load_output,
+    load_turn,
+    output_of,
+    with_parsed,
+)
 from ._perform import (
     AsyncModelClient,
     failed,
@@ -24,17 +31,17 @@ from ._perform import (
     tool_span,
 )
 from ._run_machine import AskModel, CallTools, Requested, RunMachine
-from ._toolset import RunnableTool, Toolset
 from .events import ToolCallFinished, ToolCallStarted
+from .tool import RunnableTool, Toolset
 
-__all__ = ["AsyncCalls", "AsyncTurns"]
+__all__ = ["AsyncCalls", "AsyncModelTurns"]
 
 _Timed: TypeAlias = tuple[ToolOutput, float]
 
 T = TypeVar("T")
 
 
-class AsyncTurns:
+class AsyncModelTurns:
     """The turns of one run; `options` are those of `AsyncLLMClient.generate`.
 
     In a durable agent each answer is a step: after a restart, the model is not asked again.

@@ -12,8 +12,15 @@ from ..._agent_context import durable_sync_stream
 from ..errors import LLMError, LLMResponseError, LLMTimeoutError
 from ..observe._work_span import NO_SPAN, WorkSpan
 from ..types import Delta, Response
-from ._journal import dump_output, dump_turn, load_output, load_turn, with_parsed
-from ._output import ToolOutput, output_of
+from ._output import (
+    ToolOutput,
+    dump_output,
+    dump_turn,
+    load_output,
+    load_turn,
+    output_of,
+    with_parsed,
+)
 from ._perform import (
     ModelClient,
     failed,
@@ -25,15 +32,15 @@ from ._perform import (
     tool_span,
 )
 from ._run_machine import AskModel, CallTools, Requested, RunMachine
-from ._toolset import RunnableTool, Toolset
 from .events import ToolCallFinished, ToolCallStarted
+from .tool import RunnableTool, Toolset
 
-__all__ = ["Calls", "Turns"]
+__all__ = ["Calls", "ModelTurns"]
 
 _Timed: TypeAlias = tuple[ToolOutput, float]
 
 
-class Turns:
+class ModelTurns:
     """The turns of one run; `options` are those of `LLMClient.generate`.
 
     In a durable agent each answer is a step: after a restart, the model is not asked again. There,

@@ -11,7 +11,7 @@ from typing import Any, Self
 from ..._http._checks import check_headers, check_url
 from ...errors import ArgumentError
 from ._mcp_connection import LoopThread, MCPAddress, MCPConnection
-from ._toolset import RunnableTool
+from .tool import RunnableTool
 
 __all__ = ["MCPServer"]
 
