@@ -1,6 +1,6 @@
 """An agent that answers questions about this package from its own documentation, offline.
 
-It searches for sections and quotes them. It writes no prose of its own, so every answer is in the
+It searches for sections and quotes them. It writes nothing itself, so every answer is in the
 pages that it cites.
 """
 

@@ -1,4 +1,4 @@
-"""What the sync and the async client share: checked arguments, routes and attempts. No I/O."""
+"""The core that both clients share: checked arguments, routes and attempts. No I/O."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Framing: TypeAlias = Literal["sse", "ndjson", "eventstream"]
-"""How the events of a stream are separated."""
+"""The format that separates the events of a stream."""
 
 _MAX_EVENT_BYTES = 10_000_000
 MAX_ANSWER_BYTES = 64 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""What happens if a stream breaks in the middle of its answer. No I/O.
+"""The recovery of a stream that breaks in the middle of its answer. No I/O.
 
 A background response (`resume=True`) continues without a connection. Its stream is read again after
 the last event that was received, as often as it takes; that is invisible to the caller. Only if it

@@ -43,7 +43,7 @@ _SPENT = {
 
 
 class CallEnding(NamedTuple):
-    """How a call has ended.
+    """The end of a call.
 
     `first_chunk` is in seconds, None if no chunk was received. `spent` is the usage of all
     attempts, None if nothing was received.

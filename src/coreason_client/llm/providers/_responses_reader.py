@@ -81,7 +81,7 @@ class ResponsesReader(AnswerReader):
     """Reads the events of one stream, which may continue after a lost connection.
 
     Attributes:
-        response_id: the id of the response; None until it is received, or if it is no valid one.
+        response_id: the id of the response; None until it is received, or if it is not valid.
     """
 
     __slots__ = (
@@ -321,7 +321,7 @@ _EVENTS: Mapping[str, Callable[[ResponsesReader, Mapping[str, Any]], Sequence[Pi
 
 
 def _event_fault(value: Mapping[str, Any], kind: str, event: bytes) -> ProviderFault | None:
-    """Return the error in an event that is no part of an answer, None if it is none."""
+    """Return the error in an event that is not part of an answer, None if it is none."""
     if kind != "error" and event != b"error" and not value.get("error"):
         return None if kind else error_of(value)
     error = value.get("error")

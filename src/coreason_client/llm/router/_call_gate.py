@@ -95,7 +95,7 @@ class Stage(Generic[PlanT]):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What does not change during a call."""
+    """The settings of a call, which do not change."""
 
     state: RouterState
     budgets: Sequence[Budget] = ()

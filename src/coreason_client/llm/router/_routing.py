@@ -28,7 +28,7 @@ __all__ = ["Routing"]
 class Routing:
     """The router, the budgets and the state of one client.
 
-    `route` returns the route of a model without a deployment of its own.
+    `route` returns the route of a model that has no deployment.
 
     Raises:
         ArgumentError: an argument is invalid.

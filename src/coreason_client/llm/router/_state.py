@@ -18,7 +18,7 @@ Command: TypeAlias = Acquire | Settle
 
 
 class RouterState(ABC):
-    """Where cooldowns, limits and budgets are stored.
+    """The store of cooldowns, limits and budgets.
 
     `immediate` is True if a command needs no I/O.
     """

@@ -36,7 +36,7 @@ _CLOSE_SECONDS = 15.0  # the `mcp` package bounds its own waits, by less than th
 
 @dataclass(frozen=True, slots=True)
 class MCPAddress:
-    """How to reach a server: a command to start, or a URL."""
+    """The address of a server: a command to start, or a URL."""
 
     command: str | None
     args: tuple[str, ...] = field(repr=False)
@@ -158,7 +158,7 @@ class MCPConnection:
 
 
 def _is_closed(error: BaseException) -> bool:
-    """Return True if a call failed because the server is gone: it has no other error of its own."""
+    """Return True if a call failed because the server is gone: it has no other error."""
     from mcp.types import CONNECTION_CLOSED
 
     return getattr(error, "code", None) == CONNECTION_CLOSED

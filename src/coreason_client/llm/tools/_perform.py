@@ -1,4 +1,4 @@
-"""What the steps of a run share in both clients: the client, one tool call, and threads."""
+"""Parts of a run that both clients share: the client, one tool call, and threads."""
 
 import asyncio
 import contextvars

@@ -159,7 +159,7 @@ class AsyncModelTurns:
 
 
 class _AnswerStep:
-    """Receives an answer in a step, in a task of its own; `deltas` is read by another task.
+    """Receives an answer in a step, in its own task; `deltas` is read by another task.
 
     `called` is True if the answer was received, and is not a stored one. `closing` is True once
     nobody reads the deltas any more.
