@@ -60,7 +60,7 @@ _IMPORTS = {
     _OURS: _CLIENT,
     _BASE: _LEAST,
     _BARE: "import aiohttp, pydantic",
-    _PRICES: f"{_CLIENT}\nfrom coreason_client.llm import _cost\n_cost.load()",
+    _PRICES: f"{_CLIENT}\nfrom coreason_client.llm import _cost\n_cost._load_table()",
     _OPENAI: "import openai\nopenai.AsyncOpenAI(api_key='key')",
     _LITELLM: "import litellm",
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coreason_client.agents._sections import Page, split_page
+from coreason_client.agents._documentation import DocumentPage, split_page
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
@@ -21,7 +21,7 @@ LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]*))?\)")
 
 def headings(path: Path) -> set[str]:
     text = path.read_text(encoding="utf-8")
-    sections = split_page(Page(path.name, text))
+    sections = split_page(DocumentPage(path.name, text))
     # The site has an anchor for each entry of the reference too.
     return {*(section.uri.partition("#")[2] for section in sections), *ENTRY.findall(text)}
 

@@ -123,12 +123,12 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.llm.observe",
     },
     "coreason_client.llm.observe": {"core", "coreason_client.llm"},
-    "coreason_client.llm.functions": {"core", "coreason_client.llm", "coreason_client.llm.client"},
-    "coreason_client.llm.tools.functions": {
+    "coreason_client.llm.functions": {
+        "core",
         "coreason_client.llm",
-        "coreason_client.llm.client",
-        "coreason_client.llm.functions",
+        "coreason_client.llm._functions_sync",
     },
+    "coreason_client.llm._functions_sync": {"coreason_client.llm", "coreason_client.llm.client"},
     "coreason_client.llm.providers": {"coreason_client.llm"},
     "coreason_client.server": {
         "server core",
@@ -368,7 +368,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "jsonschema": ("coreason_client.cli.llm._schema",),
     "referencing": ("coreason_client.cli.llm._schema",),
     "prompt_toolkit": ("coreason_client.cli.prompt._editor",),
-    "redis": ("coreason_client.llm.router._connections", "coreason_client.server.log.valkey"),
+    "redis": ("coreason_client.llm.router._valkey", "coreason_client.server.log.valkey"),
     "grpc": (
         "coreason_client.a2a._grpc",
         "coreason_client.server.a2a._grpc_server",

@@ -19,8 +19,6 @@ from coreason_client import (
     a2a,
     llm,
 )
-from coreason_client.llm.tools._runs_async import AsyncRuns
-from coreason_client.llm.tools._runs_sync import Runs
 
 FACES = ["coreason_client", "coreason_client.a2a", "coreason_client.llm", "coreason_client.sse"]
 DEFINITIONS = [
@@ -38,7 +36,7 @@ TWINS = [
     (a2a.CardTransport, a2a.AsyncCardTransport),
     (a2a.Transport, a2a.AsyncTransport),
     (a2a.EventStream, a2a.AsyncEventStream),
-    (Runs, AsyncRuns),
+    (llm.LLMClient, llm.AsyncLLMClient),
     (llm.RunStream, llm.AsyncRunStream),
 ]
 RENAMED = {

@@ -6,7 +6,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from coreason_client.agents import _pages
+from coreason_client.agents import _documentation
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,22 +14,22 @@ ROOT = Path(__file__).parents[2]
 def test_the_pages_of_a_folder_are_sorted_with_the_readme_first(tmp_path: Path) -> None:
     for name in ("b.md", "README.md", "a.md", "notes.txt", "c.md.orig"):
         (tmp_path / name).write_text(f"# {name} ü", encoding="utf-8")
-    found = list(_pages._pages(tmp_path / "README.md", tmp_path))
+    found = list(_documentation._pages(tmp_path / "README.md", tmp_path))
     assert [page.path for page in found] == ["README.md", "docs/a.md", "docs/b.md"]
     assert [page.text for page in found] == ["# README.md ü", "# a.md ü", "# b.md ü"]
 
 
 def test_files_that_do_not_exist_are_no_error(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# A")
-    found = _pages._pages(tmp_path / "README.md", tmp_path)
+    found = _documentation._pages(tmp_path / "README.md", tmp_path)
     assert [page.path for page in found] == ["docs/a.md"]
-    assert list(_pages._pages(tmp_path / "README.md", tmp_path / "docs")) == []
+    assert list(_documentation._pages(tmp_path / "README.md", tmp_path / "docs")) == []
 
 
 def test_a_checkout_has_every_page_but_those_that_repeat_others() -> None:
-    found = [page.path for page in _pages.load_pages()]
+    found = [page.path for page in _documentation.load_pages()]
     assert found[0] == "README.md"
-    names = {path.name for path in (ROOT / "docs").glob("*.md")} - _pages._FOR_THE_SITE
+    names = {path.name for path in (ROOT / "docs").glob("*.md")} - _documentation._FOR_THE_SITE
     assert found[1:] == sorted(f"docs/{name}" for name in names)
     assert "docs/index.md" not in found
 
@@ -39,7 +39,7 @@ def test_the_wheel_has_the_same_pages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     forced = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     place = "coreason_client/agents/_docs"
-    pages = [page.path for page in _pages.load_pages()]
+    pages = [page.path for page in _documentation.load_pages()]
     wanted = {path: f"{place}/{Path(path).name}" for path in pages}
     assert {path: to for path, to in forced.items() if to.startswith(place)} == wanted
 
@@ -67,9 +67,9 @@ def test_it_works_from_an_installed_package_outside_of_a_checkout(tmp_path: Path
 def pages_of(site: Path) -> list[str]:
     code = (
         f"import sys; sys.path.insert(0, {str(site)!r})\n"
-        "from coreason_client.agents import _pages\n"
-        f"assert _pages.__file__.startswith({str(site)!r})\n"
-        "print(*(page.path for page in _pages.load_pages()))"
+        "from coreason_client.agents import _documentation\n"
+        f"assert _documentation.__file__.startswith({str(site)!r})\n"
+        "print(*(page.path for page in _documentation.load_pages()))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.agents._progress import Progress, added
+from coreason_client.agents._answer import AnswerProgress, added
 from coreason_client.llm import Message, Usage
 from coreason_client.server import Resumed
 
@@ -30,13 +30,13 @@ def resumed(text: str, checkpoint: Any = None) -> Resumed:
     ],
 )
 def test_only_text_without_reasoning_is_continued(text: str, checkpoint: Any, *, can: bool) -> None:
-    assert Progress.of(resumed(text, checkpoint), MESSAGES).can_continue is can
+    assert AnswerProgress.of(resumed(text, checkpoint), MESSAGES).can_continue is can
 
 
 def test_each_interrupted_request_is_counted_once() -> None:
-    first = Progress.of(resumed("a" * 40), MESSAGES)
+    first = AnswerProgress.of(resumed("a" * 40), MESSAGES)
     assert first.completion_tokens == 14
-    again = Progress.of(resumed("a" * 80, first.checkpoint()), MESSAGES)
+    again = AnswerProgress.of(resumed("a" * 80, first.checkpoint()), MESSAGES)
     assert again.completion_tokens == 28
     # The second prompt had the beginning of the answer too.
     assert again.prompt_tokens == 2 * first.prompt_tokens + 10
@@ -44,22 +44,22 @@ def test_each_interrupted_request_is_counted_once() -> None:
 
 
 def test_a_checkpoint_keeps_that_the_model_has_reasoned() -> None:
-    stored = Progress().with_reasoning().checkpoint()
-    assert Progress.of(resumed("a", stored), MESSAGES).reasoned
+    stored = AnswerProgress().with_reasoning().checkpoint()
+    assert AnswerProgress.of(resumed("a", stored), MESSAGES).reasoned
 
 
 def test_the_beginning_is_the_last_message() -> None:
-    sent = Progress("The sky ").messages(MESSAGES)
+    sent = AnswerProgress("The sky ").messages(MESSAGES)
     assert sent == [*MESSAGES, {"role": "assistant", "content": "The sky ", "prefix": True}]
 
 
 @pytest.mark.parametrize(("text", "left"), [("a" * 40, 86), ("a" * 4000, 1)])
 def test_the_rest_may_have_what_is_left_of_the_length(text: str, left: int) -> None:
-    assert Progress(text).tokens_left(100) == left
+    assert AnswerProgress(text).tokens_left(100) == left
 
 
 def test_without_a_limit_the_rest_of_an_answer_has_none() -> None:
-    assert Progress("The sky").tokens_left(None) is None
+    assert AnswerProgress("The sky").tokens_left(None) is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_usage_of_all_requests_is_added(
         asked.append((prompt, completion))
         return price
 
-    assert added(usage, Progress("a", 5, 1), price_of) == {
+    assert added(usage, AnswerProgress("a", 5, 1), price_of) == {
         "prompt_tokens": 15,
         "completion_tokens": 3,
         "total_tokens": 18,

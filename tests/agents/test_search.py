@@ -2,9 +2,7 @@
 
 import pytest
 
-from coreason_client.agents._pages import load_pages
-from coreason_client.agents._search import Index, words
-from coreason_client.agents._sections import Section, split_page
+from coreason_client.agents._documentation import Index, Section, load_pages, split_page, words
 
 
 def section(title: str, text: str) -> Section:

@@ -20,7 +20,7 @@ from typing import Any
 from coreason_client import A2AClient, AsyncA2AClient, AsyncCAPClient, AsyncLLMClient, CAPClient
 from coreason_client.a2a import A2AConnectionError
 from coreason_client.cap.errors import CAPConnectionError
-from coreason_client.llm import LLMConnectionError, _cost, _price_table
+from coreason_client.llm import LLMConnectionError, _cost
 
 LIMIT = 20.0
 LIVE = f"live-{os.getpid()}"
@@ -399,8 +399,8 @@ def prices(family: str, url: str, control: str) -> None:
         if not loaded.wait(0.2):  # longer than a fork takes
             loaded.set()
 
-    _cost.load = load
-    _price_table.load_prices()
+    _cost._load_table = load
+    _cost.load_prices()
     check(loading.wait(LIMIT), True)
     child_succeeds(lambda: check(loaded.is_set(), True), ordinary_end=True)
 

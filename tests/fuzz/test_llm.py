@@ -17,12 +17,12 @@ from pydantic_core import from_json
 from coreason_client._drive import Reply, Wait
 from coreason_client._http._types import FailureKind, Headers, ResponseHead, TransportFailure
 from coreason_client.llm import LLMError
+from coreason_client.llm._answer import FaultReceived, Malformed
 from coreason_client.llm._answer_machine import AnswerMachine
 from coreason_client.llm._attempts import Attempts, Policy
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._fault import FaultReceived, Malformed
-from coreason_client.llm._generate import generate_flow
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._plan import CallPlan
+from coreason_client.llm._reply import generate_flow
 from coreason_client.llm._route import Target
 from coreason_client.llm.providers import ADAPTERS
 from tests.each import each
@@ -67,7 +67,7 @@ STREAMS = {name: streams(name) for name in TABLES}
 
 def new_attempts(
     name: str, *, stream: bool, schema: bool = False, retries: int = 1
-) -> Attempts[Plan]:
+) -> Attempts[CallPlan]:
     clock = iter(range(10**9))
     route = Target("http://127.0.0.1:9", KEY).route(MODELS[name])
     form = {"type": "object"} if schema else None
@@ -75,7 +75,7 @@ def new_attempts(
     policy = Policy(
         max_retries=retries, deadline=1e6, jitter=lambda: 0.0, clock=lambda: float(next(clock))
     )
-    return Attempts([Plan(call, route, MODELS[name])], policy)
+    return Attempts([CallPlan(call, route, MODELS[name])], policy)
 
 
 def assert_response(response: Any) -> None:

@@ -23,8 +23,8 @@ from coreason_client.llm import (
 from coreason_client.llm._answer_machine import AnswerMachine
 from coreason_client.llm._attempts import Attempts, Policy
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._generate import generate_flow
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._plan import CallPlan
+from coreason_client.llm._reply import generate_flow
 from coreason_client.llm._route import Target
 
 KEY = "sk-of-the-flow"
@@ -79,7 +79,7 @@ class Play:
             route = target.route(model)
             options: dict[str, Any] = {"extra": extra, "stream": stream, "raw": raw}
             call = check_call(MESSAGES, route.model, None, 0.7, 100, **options)
-            plans.append(Plan(call, route, call.model))
+            plans.append(CallPlan(call, route, call.model))
         self.attempts = Attempts(plans, Policy(**policy))
 
     def next_outcome(self, step: Request) -> Reply | TransportFailure:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from coreason_client.llm._adapter import Adapter
-from coreason_client.llm._reader import Reader
+from coreason_client.llm._adapter import Adapter, AnswerReader
 from coreason_client.llm.providers import ADAPTERS
 
 each_adapter = pytest.mark.parametrize("name", sorted(ADAPTERS))
@@ -27,6 +26,6 @@ def test_the_framing_and_the_headers_of_a_format(name: str) -> None:
 def test_an_adapter_has_no_state_and_each_stream_has_its_own_reader(name: str) -> None:
     adapter = ADAPTERS[name]
     first, second = adapter.reader(), adapter.reader()
-    assert isinstance(first, Reader)
+    assert isinstance(first, AnswerReader)
     assert first is not second
     assert not vars(adapter)

@@ -26,7 +26,7 @@ from coreason_client.llm import (
     UsageDelta,
     _frames,
 )
-from coreason_client.llm._limits import Limits
+from coreason_client.llm._limits import RateLimits
 from tests.llm.play import (
     BROKEN,
     END,
@@ -255,7 +255,7 @@ def test_every_stream_ends_and_is_never_begun_twice(
         max_retries=retries,
         deadline=deadline,
         jitter=lambda: jitter,
-        limits=Limits(10, 1000) if limited else None,
+        limits=RateLimits(10, 1000) if limited else None,
         stream=True,
     )
     written = []

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from coreason_client.llm import LLMFilteredError, LLMResponseError
-from coreason_client.llm._answer import Answer, End, RawToolCall, Tokens
-from coreason_client.llm._assemble import assemble, partial
-from coreason_client.llm._call import Call, Schema
+from coreason_client.llm._answer import End, ModelAnswer, RawToolCall, Tokens
+from coreason_client.llm._call import ModelCall, Schema
 from coreason_client.llm._check_call import check_call
+from coreason_client.llm._reply import assemble, partial
 from coreason_client.llm.types import Answered
 
-CALL = Call(model="m", messages=[{"role": "user", "content": "Hi"}])
+CALL = ModelCall(model="m", messages=[{"role": "user", "content": "Hi"}])
 COUNTED = Tokens(150, 200)
 HALF = "\ud83d"
 EMPTY: Mapping[str, Any] = {"content": "", "tool_calls": [], "finish_reason": "stop"}
@@ -32,16 +32,16 @@ def free(tokens: Tokens) -> float | None:
     return 0.0045
 
 
-def answered(answer: Answer, call: Call = CALL, parse_as: Any = None) -> Answered:
+def answered(answer: ModelAnswer, call: ModelCall = CALL, parse_as: Any = None) -> Answered:
     return assemble(answer, call, free, parse_as)
 
 
-def asking(*messages: dict[str, Any]) -> Call:
+def asking(*messages: dict[str, Any]) -> ModelCall:
     return check_call(list(messages), "m", None, 0.7, 10)
 
 
-def with_arguments(arguments: Any, **more: Any) -> Answer:
-    return Answer(calls=[RawToolCall("call_1", "f", arguments)], tokens=COUNTED, **more)
+def with_arguments(arguments: Any, **more: Any) -> ModelAnswer:
+    return ModelAnswer(calls=[RawToolCall("call_1", "f", arguments)], tokens=COUNTED, **more)
 
 
 def arguments_of(response: Answered) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def arguments_of(response: Answered) -> list[dict[str, Any]]:
 
 @pytest.mark.proves("AI-5-tool-calls-empty", "R30e")
 def test_text_makes_the_printed_object() -> None:
-    response = answered(Answer("The analysis is…", tokens=COUNTED))
+    response = answered(ModelAnswer("The analysis is…", tokens=COUNTED))
     assert response == {
         "status": "success",
         "data": {"content": "The analysis is…", "tool_calls": [], "finish_reason": "stop"},
@@ -73,7 +73,7 @@ def test_tool_calls_make_the_printed_object(content: str | None) -> None:
         RawToolCall("call_xyz", "get_data", '{"id": 123}'),
         RawToolCall("2", "f", {"a": [1]}, "sig"),
     ]
-    response = answered(Answer(content, calls, "tool_calls", tokens=COUNTED))
+    response = answered(ModelAnswer(content, calls, "tool_calls", tokens=COUNTED))
     assert response["data"] == {
         "content": None,
         "tool_calls": [
@@ -86,7 +86,7 @@ def test_tool_calls_make_the_printed_object(content: str | None) -> None:
 
 def test_the_keys_stand_in_the_printed_order() -> None:
     tokens = Tokens(None, 9, cached=1, cache_write=2, cache_write_1h=1, reasoning=3)
-    answer = Answer("{}", [RawToolCall("1", "f", "", "s")], "filtered", "Hm.", tokens)
+    answer = ModelAnswer("{}", [RawToolCall("1", "f", "", "s")], "filtered", "Hm.", tokens)
     response = answered(answer)
     assert list(response) == ["status", "data", "usage"]
     assert list(response["data"]) == [
@@ -101,33 +101,33 @@ def test_the_keys_stand_in_the_printed_order() -> None:
 
 
 def test_text_beside_tool_calls_is_kept() -> None:
-    response = answered(Answer("Let me see.", [RawToolCall("1", "f", None)]))
+    response = answered(ModelAnswer("Let me see.", [RawToolCall("1", "f", None)]))
     assert response["data"]["content"] == "Let me see."
 
 
 @pytest.mark.parametrize("content", [None, ""])
 def test_an_empty_answer_is_empty_text(content: str | None) -> None:
-    assert answered(Answer(content, tokens=COUNTED))["data"] == EMPTY
+    assert answered(ModelAnswer(content, tokens=COUNTED))["data"] == EMPTY
 
 
 @pytest.mark.proves("R30e")
 @pytest.mark.parametrize(
     ("answer", "data_keys", "usage_keys"),
     [
-        (Answer("x", tokens=Tokens(1, 1)), [], []),
-        (Answer("x", tokens=Tokens(0, 0)), [], []),
-        (Answer("x", reasoning="r", tokens=Tokens(1, 1)), ["reasoning"], []),
-        (Answer("x", end="filtered", tokens=Tokens(1, 1)), ["filtered"], []),
-        (Answer("x", tokens=Tokens(1, 1, cached=1)), [], ["cached_tokens"]),
-        (Answer("x", tokens=Tokens(1, 1, cache_write=1)), [], ["cache_write_tokens"]),
-        (Answer("x", tokens=Tokens(1, 1, reasoning=1)), [], ["reasoning_tokens"]),
-        (Answer("x", tokens=None), [], ["estimated"]),
-        (Answer("x", tokens=Tokens(1, None)), [], ["estimated"]),
-        (Answer("x", tokens=Tokens(None, 1)), [], ["estimated"]),
+        (ModelAnswer("x", tokens=Tokens(1, 1)), [], []),
+        (ModelAnswer("x", tokens=Tokens(0, 0)), [], []),
+        (ModelAnswer("x", reasoning="r", tokens=Tokens(1, 1)), ["reasoning"], []),
+        (ModelAnswer("x", end="filtered", tokens=Tokens(1, 1)), ["filtered"], []),
+        (ModelAnswer("x", tokens=Tokens(1, 1, cached=1)), [], ["cached_tokens"]),
+        (ModelAnswer("x", tokens=Tokens(1, 1, cache_write=1)), [], ["cache_write_tokens"]),
+        (ModelAnswer("x", tokens=Tokens(1, 1, reasoning=1)), [], ["reasoning_tokens"]),
+        (ModelAnswer("x", tokens=None), [], ["estimated"]),
+        (ModelAnswer("x", tokens=Tokens(1, None)), [], ["estimated"]),
+        (ModelAnswer("x", tokens=Tokens(None, 1)), [], ["estimated"]),
     ],
 )
 def test_an_extra_key_is_there_only_when_it_applies(
-    answer: Answer, data_keys: list[str], usage_keys: list[str]
+    answer: ModelAnswer, data_keys: list[str], usage_keys: list[str]
 ) -> None:
     response = answered(answer)
     assert list(response["data"])[3:] == data_keys
@@ -151,7 +151,7 @@ def test_tool_calls_are_the_end_whatever_the_provider_says(end: End) -> None:
     [("stop", "stop"), ("length", "length"), ("filtered", "stop")],
 )
 def test_without_tool_calls_there_are_two_ends(end: End, reason: str) -> None:
-    data = answered(Answer("x", end=end))["data"]
+    data = answered(ModelAnswer("x", end=end))["data"]
     assert data["finish_reason"] == reason
     assert data.get("filtered", False) is (end == "filtered")
 
@@ -162,7 +162,7 @@ def test_an_announced_tool_call_that_is_missing_is_an_error(
     content: str | None, calls: list[RawToolCall]
 ) -> None:
     with pytest.raises(LLMResponseError, match="no usable tool call"):
-        answered(Answer(content, calls, end="tool_calls"))
+        answered(ModelAnswer(content, calls, end="tool_calls"))
 
 
 @pytest.mark.proves("R30d")
@@ -170,7 +170,7 @@ def test_an_announced_tool_call_that_is_missing_is_an_error(
 @pytest.mark.parametrize("reasoning", ["", "I must not."])
 def test_a_filtered_answer_without_content_is_an_error(content: str | None, reasoning: str) -> None:
     with pytest.raises(LLMFilteredError, match="withheld"):
-        answered(Answer(content, end="filtered", reasoning=reasoning))
+        answered(ModelAnswer(content, end="filtered", reasoning=reasoning))
 
 
 # Arguments.
@@ -273,7 +273,7 @@ def test_the_arguments_that_a_model_wrote_can_go_back_to_it() -> None:
 @pytest.mark.proves("AI-5-tool-calls")
 def test_a_call_without_an_id_gets_one_of_its_own() -> None:
     calls = [RawToolCall(id_, "f", "") for id_ in (None, "", None, "given", None)]
-    responses = [answered(Answer(calls=calls)) for _ in range(50)]
+    responses = [answered(ModelAnswer(calls=calls)) for _ in range(50)]
     ids = [call["id"] for response in responses for call in response["data"]["tool_calls"]]
     made = [id_ for id_ in ids if id_ != "given"]
     assert len(ids) == 250
@@ -284,17 +284,17 @@ def test_a_call_without_an_id_gets_one_of_its_own() -> None:
 
 # JSON that was asked for.
 
-SOME_JSON = Call(model="m", messages=CALL.messages, schema=Schema("answer", None))
+SOME_JSON = ModelCall(model="m", messages=CALL.messages, schema=Schema("answer", None))
 ROME = '{"name": "Rome", "people": 3}'
 
 
 def test_without_a_format_nothing_is_parsed() -> None:
-    assert "parsed" not in answered(Answer(ROME))["data"]
+    assert "parsed" not in answered(ModelAnswer(ROME))["data"]
 
 
 @pytest.mark.proves("R30e")
 def test_an_answer_of_a_model_is_an_instance_of_it() -> None:
-    data = answered(Answer(ROME), SOME_JSON, City)["data"]
+    data = answered(ModelAnswer(ROME), SOME_JSON, City)["data"]
     assert data["parsed"] == City(name="Rome", people=3)
     assert data["content"] == ROME
     assert list(data)[-1] == "parsed"
@@ -302,7 +302,7 @@ def test_an_answer_of_a_model_is_an_instance_of_it() -> None:
 
 @pytest.mark.parametrize("parse_as", [None, {"type": "json_object"}, {"type": "object"}, dict])
 def test_an_answer_of_a_schema_is_json(parse_as: Any) -> None:
-    data = answered(Answer(ROME), SOME_JSON, parse_as)["data"]
+    data = answered(ModelAnswer(ROME), SOME_JSON, parse_as)["data"]
     assert data["parsed"] == {"name": "Rome", "people": 3}
 
 
@@ -330,21 +330,21 @@ def test_what_does_not_fit_is_an_error_that_carries_it(
     content: str | None, parse_as: Any, words: str
 ) -> None:
     with pytest.raises(LLMResponseError) as caught:
-        answered(Answer(content), SOME_JSON, parse_as)
+        answered(ModelAnswer(content), SOME_JSON, parse_as)
     assert str(caught.value).startswith(words)
     assert caught.value.body == (content or "")
 
 
 @pytest.mark.parametrize("content", [None, "", "Let me see.", ROME])
 def test_what_stands_beside_tool_calls_is_not_parsed(content: str | None) -> None:
-    answer = Answer(content, [RawToolCall("1", "f", "")], tokens=COUNTED)
+    answer = ModelAnswer(content, [RawToolCall("1", "f", "")], tokens=COUNTED)
     data = answered(answer, SOME_JSON, City)["data"]
     assert list(data) == ["content", "tool_calls", "finish_reason"]
 
 
 @pytest.mark.proves("R30c")
 def test_a_refusal_of_json_is_a_filtered_answer() -> None:
-    answer = Answer("I cannot help with that.", end="filtered", tokens=COUNTED)
+    answer = ModelAnswer("I cannot help with that.", end="filtered", tokens=COUNTED)
     assert answered(answer, SOME_JSON, City)["data"] == {
         "content": "I cannot help with that.",
         "tool_calls": [],
@@ -370,7 +370,7 @@ def test_a_refusal_of_json_is_a_filtered_answer() -> None:
 def test_what_was_not_counted_is_estimated_and_marked(
     tokens: Tokens | None, numbers: tuple[int, int, int], marked: bool
 ) -> None:
-    usage = answered(Answer("ten letters", tokens=tokens))["usage"]
+    usage = answered(ModelAnswer("ten letters", tokens=tokens))["usage"]
     known = usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]
     assert known == numbers
     assert usage.get("estimated", False) is marked
@@ -384,7 +384,7 @@ def test_the_price_is_that_of_all_tokens_counted_or_estimated() -> None:
         return None
 
     given_ = Tokens(None, 5, cached=1, cache_write=2, cache_write_1h=1, reasoning=4)
-    usage = assemble(Answer("x", tokens=given_), CALL, price)["usage"]
+    usage = assemble(ModelAnswer("x", tokens=given_), CALL, price)["usage"]
     assert usage["cost_estimate"] is None
     assert seen == [Tokens(5, 5, cached=1, cache_write=2, cache_write_1h=1, reasoning=4)]
     assert given_.prompt is None
@@ -399,7 +399,7 @@ def test_an_estimate_counts_all_that_was_said() -> None:
         "tool_calls": [{"id": "1", "name": "f" * 40, "arguments": {"a": "y" * 360}}],
     }
     few, more, most = (
-        answered(Answer(""), asking(*messages))["usage"]["prompt_tokens"]
+        answered(ModelAnswer(""), asking(*messages))["usage"]["prompt_tokens"]
         for messages in (
             [{"role": "user", "content": ""}],
             [parts],
@@ -408,7 +408,7 @@ def test_an_estimate_counts_all_that_was_said() -> None:
     )
     assert (few, more) == (4, 104)
     assert 200 < most < 220
-    said = Answer("x" * 40, [RawToolCall("1", "f" * 40, "y" * 40)], reasoning="z" * 40)
+    said = ModelAnswer("x" * 40, [RawToolCall("1", "f" * 40, "y" * 40)], reasoning="z" * 40)
     assert partial(said, CALL, free)["usage"]["completion_tokens"] == 40
 
 
@@ -417,7 +417,7 @@ def test_an_estimate_counts_all_that_was_said() -> None:
 
 def test_a_part_of_an_answer_has_what_can_be_read() -> None:
     calls = [RawToolCall("1", "f", '{"a": 1}'), RawToolCall("2", "g", '{"a":')]
-    response = partial(Answer("x", calls, tokens=COUNTED), CALL, free)
+    response = partial(ModelAnswer("x", calls, tokens=COUNTED), CALL, free)
     assert response["status"] == "partial"
     assert response["data"] == {
         "content": "x",
@@ -426,15 +426,15 @@ def test_a_part_of_an_answer_has_what_can_be_read() -> None:
 
 
 def test_nobody_knows_how_a_part_would_have_ended() -> None:
-    broken = Answer(None, [RawToolCall("2", "g", '{"a":')], end="length", tokens=COUNTED)
+    broken = ModelAnswer(None, [RawToolCall("2", "g", '{"a":')], end="length", tokens=COUNTED)
     received: dict[str, Any] = {"content": None, "tool_calls": [], "truncated": True}
     assert partial(broken, CALL, free)["data"] == received
     assert "truncated" not in partial(replace(broken, end="stop"), CALL, free)["data"]
 
 
 def test_a_part_of_an_answer_is_never_an_error() -> None:
-    assert partial(Answer(end="filtered"), SOME_JSON, free)["data"]["content"] is None
-    assert partial(Answer("{"), SOME_JSON, free)["data"]["content"] == "{"
+    assert partial(ModelAnswer(end="filtered"), SOME_JSON, free)["data"]["content"] is None
+    assert partial(ModelAnswer("{"), SOME_JSON, free)["data"]["content"] == "{"
 
 
 class Named(BaseModel):
@@ -445,17 +445,17 @@ def test_keys_of_an_answer_that_does_not_fit_are_shown_in_one_line() -> None:
     content = json.dumps({"counts": {"a\nERROR forged\x1b[2J": "many"}})
     asked = replace(SOME_JSON, schema=Schema("Named", Named.model_json_schema(), strict=None))
     with pytest.raises(LLMResponseError) as caught:
-        assemble(Answer(content), asked, free, Named)
+        assemble(ModelAnswer(content), asked, free, Named)
     assert str(caught.value).isprintable()
     assert "a ERROR forged" in str(caught.value)
 
 
 def test_an_answer_that_was_cut_off_says_where() -> None:
     with pytest.raises(LLMResponseError, match=r"cut off at max_tokens \([0-9]+\)"):
-        assemble(Answer('{"a": ', end="length"), SOME_JSON, free, {"type": "object"})
+        assemble(ModelAnswer('{"a": ', end="length"), SOME_JSON, free, {"type": "object"})
     raw = RawToolCall("1", "f", '{"a": ')
     with pytest.raises(LLMResponseError, match=r"'f' were cut off at max_tokens \([0-9]+\)"):
-        assemble(Answer(None, [raw], end="length"), CALL, free)
+        assemble(ModelAnswer(None, [raw], end="length"), CALL, free)
 
 
 # Calls that a run keeps.

@@ -25,7 +25,7 @@ from coreason_client.llm import (
     LLMTimeoutError,
 )
 from coreason_client.llm._attempts import Policy
-from coreason_client.llm._limits import Limits
+from coreason_client.llm._limits import RateLimits
 from tests.llm.play import (
     ANSWER,
     BASE,
@@ -386,7 +386,7 @@ def test_a_bad_key_is_logged_as_an_error_though_a_fallback_answers(
 
 
 def test_requests_beyond_the_limit_wait() -> None:
-    limits = Limits(2, None)
+    limits = RateLimits(2, None)
     plays = [Play(reply(), limits=limits) for _ in range(4)]
     for play in plays:
         play.run()
@@ -394,13 +394,13 @@ def test_requests_beyond_the_limit_wait() -> None:
 
 
 def test_each_attempt_counts_as_a_request() -> None:
-    play = Play(refusal(500), reply(), limits=Limits(1, None))
+    play = Play(refusal(500), reply(), limits=RateLimits(1, None))
     play.run()
     assert play.waits == [1.0, pytest.approx(59.0)]
 
 
 def test_what_is_not_sent_is_not_counted() -> None:
-    limits = Limits(1, None)
+    limits = RateLimits(1, None)
     Play(reply(), limits=limits).run()
     for _ in range(50):
         error = Play(reply(), limits=limits, deadline=10).fails(LLMTimeoutError)
@@ -412,7 +412,7 @@ def test_what_is_not_sent_is_not_counted() -> None:
 
 
 def test_tokens_are_counted_as_they_were_used() -> None:
-    limits = Limits(None, 400)
+    limits = RateLimits(None, 400)
     for _ in range(20):  # each estimated at more than 100, and 5 in the end
         play = Play(reply(), limits=limits)
         play.run()
@@ -421,7 +421,7 @@ def test_tokens_are_counted_as_they_were_used() -> None:
 
 def test_tokens_beyond_the_limit_wait() -> None:
     body = {**ANSWER, "usage": {"prompt_tokens": 100, "completion_tokens": 100}}
-    limits = Limits(None, 200)
+    limits = RateLimits(None, 200)
     Play(reply(200, body), limits=limits).run()
     play = Play(reply(), limits=limits)
     play.run()
@@ -429,6 +429,6 @@ def test_tokens_beyond_the_limit_wait() -> None:
 
 
 def test_failed_attempts_use_no_tokens() -> None:
-    play = Play(*[refusal(500)] * 3, reply(), limits=Limits(None, 200))
+    play = Play(*[refusal(500)] * 3, reply(), limits=RateLimits(None, 200))
     play.run()
     assert play.waits == [1.0, 2.0, 4.0]

@@ -1,6 +1,6 @@
 """The names of audio formats."""
 
-from coreason_client.llm._audio_format import audio_format
+from coreason_client.llm._call import audio_format
 from tests.each import each
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import AWSCredentials, LLMRequestError
-from coreason_client.llm._auth import bedrock_url, key_headers, key_secrets, signed
-from coreason_client.llm._profile import Profile
-from coreason_client.llm._route import Route, Target
+from coreason_client.llm._profile import ProviderProfile
+from coreason_client.llm._route import ModelRoute, Target
+from coreason_client.llm.credentials import bedrock_url, key_headers, key_secrets, signed
 
 KEY = "sk-of-the-test"
 AWS = AWSCredentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "a-session-token")
@@ -18,26 +18,28 @@ NOW = 1440938160.0
 @pytest.mark.parametrize(
     ("profile", "fetched", "headers"),
     [
-        (Profile(name="p"), False, {"Authorization": f"Bearer {KEY}"}),
-        (Profile(name="p"), True, {"Authorization": f"Bearer {KEY}"}),
-        (Profile(name="p", auth="x-api-key"), True, {"x-api-key": KEY}),
-        (Profile(name="p", auth="api-key", fetched_auth="bearer"), False, {"api-key": KEY}),
+        (ProviderProfile(name="p"), False, {"Authorization": f"Bearer {KEY}"}),
+        (ProviderProfile(name="p"), True, {"Authorization": f"Bearer {KEY}"}),
+        (ProviderProfile(name="p", auth="x-api-key"), True, {"x-api-key": KEY}),
+        (ProviderProfile(name="p", auth="api-key", fetched_auth="bearer"), False, {"api-key": KEY}),
         (
-            *(Profile(name="p", auth="api-key", fetched_auth="bearer"), True),
+            *(ProviderProfile(name="p", auth="api-key", fetched_auth="bearer"), True),
             {"Authorization": f"Bearer {KEY}"},
         ),
     ],
 )
-def test_the_header_of_a_key(profile: Profile, headers: dict[str, str], *, fetched: bool) -> None:
+def test_the_header_of_a_key(
+    profile: ProviderProfile, headers: dict[str, str], *, fetched: bool
+) -> None:
     assert key_headers(profile, KEY, fetched=fetched) == headers
     assert key_headers(profile, None, fetched=fetched) == {}
 
 
-def route(key: Any, base: str = BEDROCK, **options: Any) -> Route:
+def route(key: Any, base: str = BEDROCK, **options: Any) -> ModelRoute:
     return Target(base, key, provider="bedrock", **options).route("m")
 
 
-def headers_of(found: Route, body: bytes = b"{}", now: float = NOW) -> dict[str, str]:
+def headers_of(found: ModelRoute, body: bytes = b"{}", now: float = NOW) -> dict[str, str]:
     return dict(found.request_headers("POST", f"{found.base}/model/m/converse", body, lambda: now))
 
 

@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._background import (
+from coreason_client.llm._check_call import check_call
+from coreason_client.llm._continuation import (
     background_body,
     cancel_url,
     has_background,
     resume_url,
 )
-from coreason_client.llm._check_call import check_call
-from coreason_client.llm._plan import Plan
-from coreason_client.llm._profile import Profile
+from coreason_client.llm._plan import CallPlan
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm._route import Target
 
 URL = "https://api.openai.com/v1/responses"
 
 
-def plan(base: str | None = None) -> Plan:
+def plan(base: str | None = None) -> CallPlan:
     route = Target(base, "sk-1", wire="responses").route("gpt-5")
-    return Plan(check_call([{"role": "user", "content": "Hi"}], "gpt-5", None, 0.7, 9), route)
+    return CallPlan(check_call([{"role": "user", "content": "Hi"}], "gpt-5", None, 0.7, 9), route)
 
 
 def test_a_background_response_is_stored_and_streamed() -> None:
@@ -82,5 +82,5 @@ def test_an_id_is_one_segment_of_the_path(id_: str) -> None:
     ],
 )
 def test_who_has_background_responses(wire: str, *, background: bool, expected: bool) -> None:
-    profile = Profile(name="p", wire=wire, background=background)  # type: ignore[arg-type]
+    profile = ProviderProfile(name="p", wire=wire, background=background)  # type: ignore[arg-type]
     assert has_background(profile) is expected

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from coreason_client.llm import AsyncLLMClient, Response
 from coreason_client.llm._answer import Tokens
-from coreason_client.llm._billing import with_billing, with_iterations
-from coreason_client.llm._cost import cost
+from coreason_client.llm._cost import cost, with_billing, with_iterations
 from coreason_client.llm.providers.anthropic import ADAPTER as ANTHROPIC
 from tests.llm.server import Replied, provider
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from coreason_client.llm import LLMError, LLMRequestError
-from coreason_client.llm._call import Call
+from coreason_client.llm._call import ModelCall
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._fit_call import fit_call
+from coreason_client.llm._plan import fit_call
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.llm.providers.profiles import COMPATIBLE
 
@@ -30,7 +30,7 @@ class Uncallable(BaseModel):
     function: Callable[[int], int]
 
 
-def check(**arguments: Any) -> Call:
+def check(**arguments: Any) -> ModelCall:
     """Check a call that is valid except for the given arguments."""
     valid = {"messages": [USER], "model": "m", "tools": None, "temperature": 0.7}
     return check_call(**{**valid, "max_tokens": 2000, **arguments})
@@ -228,7 +228,7 @@ RIGHT: dict[str, Any] = {
 
 
 def test_the_right_call_is_right() -> None:
-    assert isinstance(check_call(**RIGHT), Call)
+    assert isinstance(check_call(**RIGHT), ModelCall)
 
 
 @given(nearly(RIGHT).filter(lambda arguments: isinstance(arguments, dict)))
@@ -257,7 +257,7 @@ def assert_call_or_refusal(arguments: dict[str, Any]) -> None:
     assert 0 < len(sentence) < 600
 
 
-def assert_every_adapter_takes(call: Call) -> None:
+def assert_every_adapter_takes(call: ModelCall) -> None:
     for adapter in ADAPTERS.values():
         try:
             fit = fit_call(call, adapter, COMPATIBLE)

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from coreason_client.llm._call import Schema
-from coreason_client.llm._check_format import check_response_format
+from coreason_client.llm._check_call import check_response_format
 
 from .calls import SCHEMA, rejection
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._check_parts import check_part
+from coreason_client.llm._check_messages import check_part
 
 from .calls import HALF, PIXEL, rejection
 

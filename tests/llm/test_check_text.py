@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._check_text import check_text, is_encodable
+from coreason_client.llm._argument_errors import check_text, is_encodable
 
 from .calls import HALF, rejection
 

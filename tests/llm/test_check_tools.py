@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._check_tools import CheckedTools, check_tool_choice, check_tools
+from coreason_client.llm._check_call import CheckedTools, check_tool_choice, check_tools
 
 from .calls import WEATHER, rejection, tool
 

@@ -25,14 +25,14 @@ from coreason_client.llm import (
     LLMServerError,
     LLMTimeoutError,
 )
+from coreason_client.llm._answer import Malformed, ProviderFault
 from coreason_client.llm._classify import (
-    Failure,
+    FailedAttempt,
     answer_failure,
     connection_failure,
     http_failure,
     malformed_failure,
 )
-from coreason_client.llm._fault import Fault, Malformed
 from coreason_client.llm._route import Target
 from tests.each import each
 
@@ -56,8 +56,10 @@ def head(status: int, **headers: str) -> ResponseHead:
 
 def refusal(
     status: int, codes: tuple[str, ...] = (), words: str = "Sorry.", **headers: str
-) -> Failure:
-    return http_failure(ROUTE, head(status, **headers), Fault(words, codes), b"{}", lambda: 0.0)
+) -> FailedAttempt:
+    return http_failure(
+        ROUTE, head(status, **headers), ProviderFault(words, codes), b"{}", lambda: 0.0
+    )
 
 
 # The table: the status, the codes with the most special one first, the class, another attempt.
@@ -296,7 +298,7 @@ def test_no_words_ever_change_anything(
 @given(
     _statuses,
     st.builds(
-        Fault,
+        ProviderFault,
         st.text(),
         _codes,
         st.none() | st.integers(400, 599),
@@ -314,7 +316,7 @@ def test_no_words_ever_change_anything(
     st.binary(max_size=50),
 )
 def test_every_refusal_has_a_class_and_honest_fields(
-    status: int, fault: Fault | None, headers: Mapping[str, str], body: bytes
+    status: int, fault: ProviderFault | None, headers: Mapping[str, str], body: bytes
 ) -> None:
     there = ResponseHead(status, Headers(headers.items()))
     failure = http_failure(ROUTE, there, fault, body, lambda: 0.0)
@@ -336,7 +338,9 @@ def test_every_refusal_has_a_class_and_honest_fields(
 
 
 def test_the_fields_say_all_that_is_known() -> None:
-    fault = Fault("Slow down.", ("rate_limit_exceeded", "tokens"), request_id="from the body")
+    fault = ProviderFault(
+        "Slow down.", ("rate_limit_exceeded", "tokens"), request_id="from the body"
+    )
     answer = head(429, retry_after="7", x_request_id="req_1")
     error = http_failure(ROUTE, answer, fault, b'{"error": 1}').error
     assert str(error) == (
@@ -362,21 +366,21 @@ def test_the_fields_say_all_that_is_known() -> None:
     ("fault", "sentence"),
     [
         (None, "openai-compatible answered 500 for model some-model"),
-        (Fault(""), "openai-compatible answered 500 for model some-model"),
-        (Fault("Oh."), "openai-compatible answered 500 for model some-model: Oh."),
-        (Fault("", ("c",)), "openai-compatible answered 500 for model some-model: (c)"),
+        (ProviderFault(""), "openai-compatible answered 500 for model some-model"),
+        (ProviderFault("Oh."), "openai-compatible answered 500 for model some-model: Oh."),
+        (ProviderFault("", ("c",)), "openai-compatible answered 500 for model some-model: (c)"),
         (
-            Fault("Oh.", status=429),
+            ProviderFault("Oh.", status=429),
             "openai-compatible answered 429 inside a 500 for model some-model: Oh.",
         ),
     ],
 )
-def test_the_sentence_has_what_there_is(fault: Fault | None, sentence: str) -> None:
+def test_the_sentence_has_what_there_is(fault: ProviderFault | None, sentence: str) -> None:
     assert str(http_failure(ROUTE, head(500), fault, b"").error) == sentence
 
 
 def test_the_status_inside_a_success_counts() -> None:
-    failure = http_failure(ROUTE, head(200), Fault("Full.", ("429",), status=429), b"")
+    failure = http_failure(ROUTE, head(200), ProviderFault("Full.", ("429",), status=429), b"")
     assert type(failure.error) is LLMRateLimitError
     assert failure.error.status == 200
     assert failure.retryable
@@ -390,7 +394,7 @@ def test_the_id_of_the_request_is_found_in_every_spelling(name: str) -> None:
     assert http_failure(ROUTE, there, None, b"").error.request_id == "req_1"
     assert malformed_failure(ROUTE, there, "?", b"").error.request_id == "req_1"
     assert answer_failure(ROUTE, there, LLMFilteredError("?")).error.request_id == "req_1"
-    fault = Fault("?", request_id="req_2")
+    fault = ProviderFault("?", request_id="req_2")
     assert http_failure(ROUTE, head(500), fault, b"").error.request_id == "req_2"
 
 
@@ -408,7 +412,7 @@ def test_the_id_of_the_request_is_found_in_every_spelling(name: str) -> None:
 def test_an_unsupported_parameter_is_known_by_its_code(
     codes: tuple[str, ...], param: str | None, named: str | None
 ) -> None:
-    failure = http_failure(ROUTE, head(400), Fault("?", codes, param=param), b"")
+    failure = http_failure(ROUTE, head(400), ProviderFault("?", codes, param=param), b"")
     assert failure.unsupported == named
     assert type(failure.error) is LLMRequestError
     assert not failure.retryable
@@ -459,7 +463,7 @@ def test_the_wish_of_the_provider_is_read_in_every_spelling(
     headers: dict[str, str], asked: float | None, wish: float | None
 ) -> None:
     there = ResponseHead(429, Headers(headers.items()))
-    fault = Fault("?", retry_after=asked)
+    fault = ProviderFault("?", retry_after=asked)
     assert http_failure(ROUTE, there, fault, b"", lambda: NOW).error.retry_after == wish
 
 
@@ -472,9 +476,9 @@ def test_the_wish_of_gemini_stands_in_the_body() -> None:
 
 
 def test_a_header_of_a_success_is_no_wish_of_the_error_inside_it() -> None:
-    fault = Fault("?", ("overloaded_error",), retry_after=3.0)
+    fault = ProviderFault("?", ("overloaded_error",), retry_after=3.0)
     assert http_failure(ROUTE, head(200, retry_after="7"), fault, b"").error.retry_after == 3.0
-    inside = Fault("?", status=429)
+    inside = ProviderFault("?", status=429)
     assert http_failure(ROUTE, head(200, retry_after="7"), inside, b"").error.retry_after == 7.0
 
 
@@ -500,7 +504,7 @@ def test_the_provider_may_say_whether_to_come_again(
 def test_the_key_is_hidden(words: str) -> None:
     body = json.dumps({"error": words}).encode()
     made = [
-        http_failure(ROUTE, head(401), Fault(words, (words,)), body),
+        http_failure(ROUTE, head(401), ProviderFault(words, (words,)), body),
         malformed_failure(ROUTE, head(200), words, body),
         malformed_failure(ROUTE, head(200), Malformed(words), body),
     ]
@@ -527,12 +531,12 @@ def test_a_short_body_is_whole_and_a_long_one_is_cut() -> None:
     assert http_failure(ROUTE, head(500), None, "ü\xff".encode() + b"\xff").error.body == "üÿ\ufffd"
     assert http_failure(ROUTE, head(500), None, b"x" * 4096).error.body == "x" * 4096
     assert http_failure(ROUTE, head(500), None, b"x" * 10_000).error.body == "x" * 4096
-    assert len(str(http_failure(ROUTE, head(500), Fault("x" * 10_000), b"").error)) < 600
+    assert len(str(http_failure(ROUTE, head(500), ProviderFault("x" * 10_000), b"").error)) < 600
 
 
 def test_without_a_key_nothing_is_hidden() -> None:
     route = Target("http://127.0.0.1:11434", None).route("llama")
-    error = http_failure(route, head(500), Fault("None of it."), b"None" * 2000).error
+    error = http_failure(route, head(500), ProviderFault("None of it."), b"None" * 2000).error
     assert "None of it." in str(error)
     assert error.body == "None" * 1024
 

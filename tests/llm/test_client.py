@@ -36,7 +36,7 @@ from coreason_client.llm import (
     _session_async,
     generate,
 )
-from coreason_client.llm._limits import Limits
+from coreason_client.llm._limits import RateLimits
 from tests.llm.server import Provider, Received, Replied, ServerInThread, provider
 from tests.ports import free_port
 
@@ -788,7 +788,7 @@ def test_a_request_is_sent_when_the_minute_is_over() -> None:
             await asyncio.gather(*(ours.generate(MESSAGES) for _ in range(2)))
             assert ours._limits is not None
             early = monotonic() - 59.7
-            aged = Limits(2, None)
+            aged = RateLimits(2, None)
             for _ in range(2):
                 reservation = aged.reserve(0, early, 1.0)
                 assert reservation is not None

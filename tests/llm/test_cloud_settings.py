@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import AWSCredentials
-from coreason_client.llm._cloud_settings import cloud_base_urls, cloud_keys
+from coreason_client.llm.settings import cloud_base_urls, cloud_keys
 
 AWS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret-key"}
 

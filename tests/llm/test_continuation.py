@@ -17,11 +17,11 @@ from coreason_client.llm import (
     LLMRequestError,
     TextDelta,
 )
-from coreason_client.llm._answer import Answer
+from coreason_client.llm._answer import ModelAnswer
 from coreason_client.llm._check_call import check_call
 from coreason_client.llm._continuation import Continuation, continued
-from coreason_client.llm._plan import Plan
-from coreason_client.llm._profile import Profile
+from coreason_client.llm._plan import CallPlan
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm._route import Target
 from coreason_client.llm.providers.profiles import PROFILES
 from tests.cli.models import answer, chunk, streamed
@@ -36,9 +36,9 @@ def begun(text: str) -> list[dict[str, Any]]:
     return [QUESTION, {"role": "assistant", "content": text, "prefix": True}]
 
 
-def plan(model: str, text: str, **options: Any) -> Plan:
+def plan(model: str, text: str, **options: Any) -> CallPlan:
     route = Target(None, "key", KEYS, **options).route(model)
-    return Plan(check_call(begun(text), route.model, None, 0.7, 100, stream=True), route, model)
+    return CallPlan(check_call(begun(text), route.model, None, 0.7, 100, stream=True), route, model)
 
 
 # Requests
@@ -58,7 +58,7 @@ def test_deepseek_gets_a_flag_at_its_beta_address() -> None:
 def test_a_gateway_keeps_its_address() -> None:
     route = Target("http://127.0.0.1:9/v1", "key", provider="deepseek").route("deepseek-chat")
     call = check_call(begun("The sky"), route.model, None, 0.7, 100)
-    assert Plan(call, route).url == "http://127.0.0.1:9/v1/chat/completions"
+    assert CallPlan(call, route).url == "http://127.0.0.1:9/v1/chat/completions"
 
 
 @pytest.mark.parametrize("model", ["vllm/qwen", "llamacpp/qwen"])
@@ -87,7 +87,7 @@ def test_claude_at_bedrock_gets_the_message_as_it_is() -> None:
     route = Target("http://127.0.0.1:9", "key").route(f"bedrock/{name}")
     call = check_call(begun("The sky "), route.model, None, 0.7, 100)
     last = {"role": "assistant", "content": [{"text": "The sky"}]}
-    assert Plan(call, route).body["messages"][-1] == last
+    assert CallPlan(call, route).body["messages"][-1] == last
 
 
 @pytest.mark.parametrize("model", ["mistral/m", "vllm/m", "anthropic/claude-3-5-haiku-latest"])
@@ -204,8 +204,8 @@ def test_only_the_new_part_is_left(
     prefix: str, pieces: list[str], new: str, *, repeats: bool
 ) -> None:
     assert rest(prefix, pieces, repeats=repeats) == new
-    profile = Profile(name="p", repeats_prefix=repeats)
-    whole = Answer(content="".join(pieces), calls=[], end="stop")
+    profile = ProviderProfile(name="p", repeats_prefix=repeats)
+    whole = ModelAnswer(content="".join(pieces), calls=[], end="stop")
     assert continued(whole, prefix, profile).content == new
 
 

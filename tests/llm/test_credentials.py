@@ -10,7 +10,7 @@ import pytest
 
 from coreason_client.errors import ArgumentError
 from coreason_client.llm import AsyncLLMClient, AWSCredentials, LLMClient, LLMError
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._plan import CallPlan
 from coreason_client.llm.credentials import check_key_like, check_region
 
 SECRETS = ("wJalrXUtnFEMI", "session-token-value")
@@ -111,13 +111,13 @@ def test_the_examples_of_the_documents(
         package, _, last = name.rpartition(".")
         if package:
             setattr(sys.modules[package], last, module)
-    plans: list[Plan] = []
+    plans: list[CallPlan] = []
 
-    def stop(plan: Plan) -> None:
+    def stop(plan: CallPlan) -> None:
         plans.append(plan)
         raise LLMError("stopped by the test")
 
-    monkeypatch.setattr(Plan, "headers", stop)
+    monkeypatch.setattr(CallPlan, "headers", stop)
     names: dict[str, Any] = {}
     with pytest.raises(LLMError, match="stopped by the test"):
         exec(compile(example, "docs/llm-providers.md", "exec"), names)

@@ -22,11 +22,10 @@ from coreason_client.llm import (
     LLMTimeoutError,
 )
 from coreason_client.llm._attempts import Attempts, Policy
-from coreason_client.llm._embed import embed_flow, joined
-from coreason_client.llm._embed_call import EmbedCall
-from coreason_client.llm._embed_plan import EmbedPlan
-from coreason_client.llm._limits import Limits
+from coreason_client.llm._embed import EmbedPlan, embed_flow, joined
+from coreason_client.llm._limits import RateLimits
 from coreason_client.llm._route import Target
+from coreason_client.llm.providers.embeddings import EmbedCall
 from tests.llm.play import Clock, refusal, reply
 from tests.llm.server import Provider, Received, Replied, ServerInThread
 
@@ -253,12 +252,12 @@ def test_the_error_of_a_later_request_counts_its_own_attempts() -> None:
 def test_a_later_request_waits_for_the_limits_of_the_client() -> None:
     clock = Clock()
     found = [reply(200, vectors("a")), reply(200, vectors("b")), reply(200, vectors("c"))]
-    play(plans("a", "b", "c"), found, clock, limits=Limits(2, None))
+    play(plans("a", "b", "c"), found, clock, limits=RateLimits(2, None))
     assert clock.now == 1070.0  # the third is sent a minute after the first
 
 
 def test_the_tokens_of_each_request_are_settled() -> None:
-    clock, limits = Clock(), Limits(None, 100)
+    clock, limits = Clock(), RateLimits(None, 100)
     found = [reply(200, vectors("a" * 60)), reply(200, vectors("a" * 50))]
     play(plans("a", "b"), found, clock, limits=limits)
     assert clock.now == 1020.0  # the second fits, because its estimate is small

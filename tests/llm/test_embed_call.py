@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._embed_call import EmbedCall, check_embed
+from coreason_client.llm._embed import check_embed
+from coreason_client.llm.providers.embeddings import EmbedCall
 
 from .calls import HALF, HUGE, rejection
 

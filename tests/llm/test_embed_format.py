@@ -2,9 +2,8 @@
 
 import pytest
 
-from coreason_client.llm._embed_format import EmbedFormat
 from coreason_client.llm.providers import ADAPTERS
-from coreason_client.llm.providers.embeddings import EMBEDDINGS
+from coreason_client.llm.providers.embeddings import EMBEDDINGS, EmbedFormat
 
 
 def test_every_operation_must_be_written() -> None:

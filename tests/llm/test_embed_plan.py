@@ -5,9 +5,9 @@ import json
 import pytest
 
 from coreason_client.llm import LLMRequestError
-from coreason_client.llm._embed_call import EmbedCall
-from coreason_client.llm._embed_plan import EmbedPlan, embed_format
+from coreason_client.llm._embed import EmbedPlan, embed_format
 from coreason_client.llm._route import Target
+from coreason_client.llm.providers.embeddings import EmbedCall
 
 
 def plan(model: str, dimensions: int | None = None, query: str = "", **extra: object) -> EmbedPlan:

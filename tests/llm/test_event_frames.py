@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._event_frames import EventFrames
-from coreason_client.llm._fault import FaultReceived, Malformed
+from coreason_client.llm._answer import FaultReceived, Malformed
+from coreason_client.llm._eventstream import EventFrames
 from tests.llm.eventstream import encode, event, exception
 
 LIMIT = 1_000

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm._eventstream import (
+    EventMessage,
     EventStreamDecoder,
     EventStreamError,
     HeaderValue,
-    Message,
 )
 from tests.llm.eventstream import encode, frame
 
@@ -37,10 +37,10 @@ MESSAGES = st.lists(
 )
 
 
-def decoded(chunks: Iterable[bytes], limit: int = LIMIT) -> tuple[list[Message], str | None]:
+def decoded(chunks: Iterable[bytes], limit: int = LIMIT) -> tuple[list[EventMessage], str | None]:
     """Return the messages, and the text of the error that ended the stream, if any."""
     decoder = EventStreamDecoder(limit)
-    messages: list[Message] = []
+    messages: list[EventMessage] = []
     try:
         for chunk in chunks:
             for message in decoder.messages(chunk):
@@ -60,7 +60,7 @@ def test_every_message_comes_out_whatever_the_chunks(
     messages: Sequence[tuple[Mapping[str, Any], bytes]], places: list[int]
 ) -> None:
     body = b"".join(encode(headers, payload) for headers, payload in messages)
-    expected = [Message(headers, payload) for headers, payload in messages]
+    expected = [EventMessage(headers, payload) for headers, payload in messages]
     assert decoded(cut(body, places)) == (expected, None)
     assert decoded(bytes([byte]) for byte in body) == (expected, None)
 
@@ -89,7 +89,7 @@ def test_a_changed_byte_is_one_error_and_the_messages_before_it_come_out(
             break
         intact += 1
     found, error = decoded(cut(bytes(body), places))
-    assert found == [Message(*message) for message in messages[:intact]]
+    assert found == [EventMessage(*message) for message in messages[:intact]]
     assert error is not None
     assert "checksum" in error
 
@@ -130,7 +130,7 @@ def header(kind: int, value: bytes = b"", name: bytes = b"n") -> bytes:
 def test_the_types_of_headers(kind: int, value: bytes, expected: HeaderValue) -> None:
     [message], error = decoded([frame(header(kind, value), b"x")])
     assert error is None
-    assert message == Message({"n": expected}, b"x")
+    assert message == EventMessage({"n": expected}, b"x")
     assert type(message.headers["n"]) is type(expected)
 
 
@@ -184,7 +184,7 @@ def test_wrong_lengths_are_refused_without_waiting_for_the_rest(
 
 def test_a_frame_as_large_as_the_limit_is_accepted() -> None:
     body = frame(b"", b"x" * 84)
-    assert decoded([body], limit=100) == ([Message({}, b"x" * 84)], None)
+    assert decoded([body], limit=100) == ([EventMessage({}, b"x" * 84)], None)
     assert decoded([body], limit=99)[1] is not None
 
 
@@ -200,9 +200,9 @@ def test_after_an_error_every_call_raises_it() -> None:
 def test_published_frames() -> None:
     """Two test vectors of the AWS SDKs."""
     empty = bytes.fromhex("000000100000000005c248eb7d98c8ff")
-    assert decoded([empty]) == ([Message({}, b"")], None)
+    assert decoded([empty]) == ([EventMessage({}, b"")], None)
     assert frame(b"", b"") == empty
     payload = b"{'foo':'bar'}"
     number = b"\x00\x00\x00+\x00\x00\x00\x0e4\x8b\xec{\x08event-id\x04\x00\x00\xa0\x0c"
     number += payload + b"\xd3\x89\x02\x85"
-    assert decoded([number]) == ([Message({"event-id": 40972}, payload)], None)
+    assert decoded([number]) == ([EventMessage({"event-id": 40972}, payload)], None)

@@ -2,17 +2,17 @@
 
 import pytest
 
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
+from coreason_client.llm._answer import FaultReceived, Malformed, ProviderFault
 
 
 def test_a_fault_needs_only_a_message() -> None:
-    fault = Fault("broken")
+    fault = ProviderFault("broken")
     optional = (fault.codes, fault.status, fault.param, fault.retry_after, fault.request_id)
     assert optional == ((), None, None, None, None)
 
 
 def test_the_error_of_a_stream_carries_its_fault_and_has_its_message() -> None:
-    fault = Fault("overloaded", ("overloaded_error",), status=529)
+    fault = ProviderFault("overloaded", ("overloaded_error",), status=529)
     with pytest.raises(FaultReceived, match="overloaded") as caught:
         raise FaultReceived(fault)
     assert caught.value.fault is fault

@@ -5,16 +5,18 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import LLMRequestError
-from coreason_client.llm._call import Call
+from coreason_client.llm._call import ModelCall
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._fit_call import fit_call
+from coreason_client.llm._plan import fit_call
 from coreason_client.llm._route import Target
 
 USER = {"role": "user", "content": "Hi"}
 DEVELOPER = {"role": "developer", "content": "Be brief.", "name": "House"}
 
 
-def fitted(model: str, *messages: Any, temperature: float | None = 0.7) -> tuple[Call, Call]:
+def fitted(
+    model: str, *messages: Any, temperature: float | None = 0.7
+) -> tuple[ModelCall, ModelCall]:
     route = Target("http://127.0.0.1:9", "sk-key").route(model)
     call = check_call(list(messages or [USER]), route.model, None, temperature, None)
     return call, fit_call(call, route.adapter, route.profile)

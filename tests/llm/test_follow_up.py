@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from coreason_client.llm import LLMClient, LLMResponseError
-from coreason_client.llm._answer import Answer, RawToolCall
+from coreason_client.llm._answer import ModelAnswer, RawToolCall
 
 from .server import ServerInThread
 from .test_client import KEY, MESSAGES, answer, streamed
@@ -28,11 +28,11 @@ def plan(**options: Any) -> Any:
 
 
 def test_what_can_be_continued() -> None:
-    assert plan().can_continue(Answer("Hi"))
-    assert not plan().can_continue(Answer(""))
-    assert not plan().can_continue(Answer("Hi", reasoning="Hm"))
-    assert not plan().can_continue(Answer("Hi", [RawToolCall("1", "f", "")]))
-    assert not plan(response_format={"type": "json_object"}).can_continue(Answer("{"))
+    assert plan().can_continue(ModelAnswer("Hi"))
+    assert not plan().can_continue(ModelAnswer(""))
+    assert not plan().can_continue(ModelAnswer("Hi", reasoning="Hm"))
+    assert not plan().can_continue(ModelAnswer("Hi", [RawToolCall("1", "f", "")]))
+    assert not plan(response_format={"type": "json_object"}).can_continue(ModelAnswer("{"))
 
 
 @pytest.mark.parametrize(("text", "left"), [("x" * 40, 90), ("x" * 4000, 1)])

@@ -10,9 +10,9 @@ from coreason_client.llm import (
     Finish,
     LLMClient,
     TextDelta,
+    _from_env,
     embed,
     embed_sync,
-    functions,
     generate,
     generate_sync,
     models,
@@ -28,9 +28,9 @@ from .test_client import KEY, MESSAGES, answer, streamed
 @pytest.fixture(autouse=True)
 def no_shared_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let each test begin without clients, and leave no connection."""
-    monkeypatch.setattr(functions, "_shared", functions._Shared())
+    monkeypatch.setattr(_from_env, "_shared", _from_env.SharedClients())
     yield
-    known = functions._shared._clients.get(LLMClient)
+    known = _from_env._shared._clients.get(LLMClient)
     if known is not None:
         known[1].close()
 
@@ -93,7 +93,7 @@ def test_threads_share_the_client(server: Provider) -> None:
 
 
 def test_a_forked_child_can_create_a_client() -> None:
-    shared = functions._Shared()
+    shared = _from_env.SharedClients()
     shared._lock.acquire()
     shared.after_fork()
     assert not shared._lock.locked()

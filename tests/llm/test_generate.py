@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coreason_client.llm import (
     LLMError,
 )
-from coreason_client.llm._limits import Limits
+from coreason_client.llm._limits import RateLimits
 from tests.llm.play import (
     OUTCOMES,
     SETTINGS,
@@ -37,7 +37,7 @@ def test_every_call_ends_within_its_budget_and_its_deadline(
         max_retries=retries,
         deadline=deadline,
         jitter=lambda: jitter,
-        limits=Limits(10, 1000) if limited else None,
+        limits=RateLimits(10, 1000) if limited else None,
     )
     try:
         response = play.run()

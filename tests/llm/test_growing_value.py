@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm import Finish, Restarted, TextDelta
-from coreason_client.llm._growing_value import GrowingValue
+from coreason_client.llm._json import GrowingValue
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(),

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import LLMConnectionError, LLMResponseError, LLMServerError
-from coreason_client.llm._classify import Failure
-from coreason_client.llm._json_reply import JSONReply, json_reply
+from coreason_client.llm._classify import FailedAttempt
+from coreason_client.llm._reply import JSONReply, json_reply
 from coreason_client.llm._route import Target
 
 from .play import BASE, BROKEN, KEY, refusal, reply
@@ -21,7 +21,7 @@ def test_a_success_has_its_value() -> None:
 
 
 def test_a_list_is_accepted_where_it_may_come() -> None:
-    assert isinstance(json_reply(ROUTE, reply(200, [1]), 5.0), Failure)
+    assert isinstance(json_reply(ROUTE, reply(200, [1]), 5.0), FailedAttempt)
     found = json_reply(ROUTE, reply(200, [1]), 5.0, accepted=(dict, list))
     assert isinstance(found, JSONReply)
     assert found.value == [1]
@@ -41,7 +41,7 @@ def test_a_list_is_accepted_where_it_may_come() -> None:
 )
 def test_anything_else_is_a_failure(result: Any, kind: Any, words: str, retryable: bool) -> None:
     found = json_reply(ROUTE, result, 5.0)
-    assert isinstance(found, Failure)
+    assert isinstance(found, FailedAttempt)
     assert type(found.error) is kind
     assert words in str(found.error)
     assert found.retryable is retryable

@@ -17,7 +17,7 @@ from coreason_client.llm import (
     LLMRequestError,
     LLMTimeoutError,
 )
-from coreason_client.llm._key_fetch import FetchKey, KeyFetcher
+from coreason_client.llm._plan import FetchKey, KeyFetcher
 from coreason_client.llm._route import Target
 from tests.llm.play import BASE, LOGGER, MESSAGES, Play, Streaming, refusal, reply
 from tests.llm.server import Received, Replied, provider

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client.llm import _limits
-from coreason_client.llm._limits import CallLimits, Limits, Reservation
+from coreason_client.llm._limits import CallLimits, LimitReservation, RateLimits
 
 MINUTE = 60.0
 NEVER = float("inf")
@@ -29,14 +29,14 @@ def assert_kept(limit: float, sent: Iterable[tuple[float, int]]) -> None:
         assert within <= limit, (limit, amounts)
 
 
-def send_at(budget: Limits, tokens: int, now: float) -> float:
+def send_at(budget: RateLimits, tokens: int, now: float) -> float:
     """Return the time at which a request goes out that waits exactly as long as it is asked to."""
     reservation = budget.reserve(tokens, now, NEVER)
     assert reservation is not None
     return sent_at(budget, reservation, now)
 
 
-def sent_at(budget: Limits, reservation: Reservation, now: float) -> float:
+def sent_at(budget: RateLimits, reservation: LimitReservation, now: float) -> float:
     for _ in range(10):
         seconds = budget.wait(reservation, now)
         if seconds == 0:
@@ -45,7 +45,7 @@ def sent_at(budget: Limits, reservation: Reservation, now: float) -> float:
     raise AssertionError("it is never sent")
 
 
-def send_all(budget: Limits, calls: Sent) -> Sent:
+def send_all(budget: RateLimits, calls: Sent) -> Sent:
     """Send calls one after the other, each so long after the one before."""
     now, sent = 0.0, []
     for pause, tokens in calls:
@@ -54,7 +54,7 @@ def send_all(budget: Limits, calls: Sent) -> Sent:
     return sent
 
 
-def send_together(budget: Limits, calls: Sent) -> Sent:
+def send_together(budget: RateLimits, calls: Sent) -> Sent:
     """Plan all calls at their times, whatever the others wait for; each wakes on time."""
     now, planned = 0.0, []
     for pause, tokens in calls:
@@ -66,13 +66,13 @@ def send_together(budget: Limits, calls: Sent) -> Sent:
 
 
 def test_a_burst_is_the_limit_and_no_more() -> None:
-    budget = Limits(120, None)
+    budget = RateLimits(120, None)
     times = [send_at(budget, 0, 0.0) for _ in range(360)]
     assert times == [0.0] * 120 + [60.0] * 120 + [120.0] * 120
 
 
 def test_a_steady_stream_at_the_limit_never_waits() -> None:
-    budget = Limits(120, None)
+    budget = RateLimits(120, None)
     for number in range(1000):
         reservation = budget.reserve(0, number * 0.5, NEVER)
         assert reservation is not None
@@ -88,7 +88,7 @@ def test_no_minute_has_more_than_the_limits(
     send: object, requests: float, tokens: float, calls: Sent
 ) -> None:
     assert callable(send)
-    sent = send(Limits(requests, tokens), calls)
+    sent = send(RateLimits(requests, tokens), calls)
     assert_kept(requests, ((time, 1) for time, _ in sent))
     assert_kept(tokens, ((time, min(amount, int(tokens))) for time, amount in sent))
 
@@ -116,12 +116,12 @@ def test_a_wait_is_as_long_as_it_must_be(requests: float, tokens: float, calls: 
         )
         sent.append((last, share))
         expected.append(last)
-    assert [time for time, _ in send_together(Limits(requests, tokens), calls)] == expected
+    assert [time for time, _ in send_together(RateLimits(requests, tokens), calls)] == expected
 
 
 @given(limit=st.integers(1, 50), minutes=st.integers(1, 5))
 def test_the_full_rate_is_reached(limit: int, minutes: int) -> None:
-    budget = Limits(limit, limit * 10)
+    budget = RateLimits(limit, limit * 10)
     times = [send_at(budget, 10, 0.0) for _ in range(limit * minutes)]
     assert times[-1] == MINUTE * (minutes - 1)
 
@@ -133,12 +133,12 @@ class Client:
     requests: int
     tokens: int
     now: float = 0.0
-    waiting: list[tuple[Reservation, int]] = field(default_factory=list)
-    answered: list[Reservation] = field(default_factory=list)
+    waiting: list[tuple[LimitReservation, int]] = field(default_factory=list)
+    answered: list[LimitReservation] = field(default_factory=list)
     sent: Sent = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.budget = Limits(self.requests, self.tokens)
+        self.budget = RateLimits(self.requests, self.tokens)
 
     def act(self, kind: str, number: int, pause: float) -> None:
         self.now += pause
@@ -214,7 +214,7 @@ def test_everything_that_waits_is_sent_in_the_end(
 
 @given(limit=limits, reserved=st.integers(0, 300), used=st.integers(0, 300))
 def test_the_tokens_that_were_used_count(limit: float, reserved: int, used: int) -> None:
-    estimated, known = Limits(None, limit), Limits(None, limit)
+    estimated, known = RateLimits(None, limit), RateLimits(None, limit)
     reservation = estimated.reserve(reserved, 0.0, NEVER)
     assert reservation is not None
     assert estimated.wait(reservation, 0.0) == 0.0
@@ -224,7 +224,7 @@ def test_the_tokens_that_were_used_count(limit: float, reserved: int, used: int)
 
 
 def test_more_tokens_than_reserved_make_the_next_one_wait() -> None:
-    budget = Limits(None, 100)
+    budget = RateLimits(None, 100)
     first = budget.reserve(10, 0.0, NEVER)
     assert first is not None
     assert budget.wait(first, 0.0) == 0.0
@@ -235,7 +235,7 @@ def test_more_tokens_than_reserved_make_the_next_one_wait() -> None:
 
 
 def test_a_correction_that_comes_after_its_minute_changes_nothing() -> None:
-    budget = Limits(None, 100)
+    budget = RateLimits(None, 100)
     first = budget.reserve(100, 0.0, NEVER)
     assert first is not None
     assert budget.wait(first, 0.0) == 0.0
@@ -248,7 +248,7 @@ def test_a_correction_that_comes_after_its_minute_changes_nothing() -> None:
 def test_what_nobody_waits_for_leaves_nothing_behind(
     requests: float, tokens: float, calls: Sent, refused: int
 ) -> None:
-    with_it, without_it = Limits(requests, tokens), Limits(requests, tokens)
+    with_it, without_it = RateLimits(requests, tokens), RateLimits(requests, tokens)
     assert send_together(with_it, calls) == send_together(without_it, calls)
     now = sum(pause for pause, _ in calls)
     assert with_it.reserve(refused, now, 0.0) is None
@@ -256,7 +256,7 @@ def test_what_nobody_waits_for_leaves_nothing_behind(
 
 
 def test_a_cancelled_reservation_makes_room() -> None:
-    budget = Limits(None, 100)
+    budget = RateLimits(None, 100)
     cancelled = budget.reserve(80, 0.0, NEVER)
     assert cancelled is not None
     budget.cancel(cancelled)
@@ -264,27 +264,27 @@ def test_a_cancelled_reservation_makes_room() -> None:
 
 
 def test_a_reservation_above_the_limit_counts_as_the_limit() -> None:
-    budget = Limits(None, 100)
+    budget = RateLimits(None, 100)
     assert [send_at(budget, amount, 0.0) for amount in (300, 0, 1)] == [0.0, 0.0, 60.0]
 
 
 def test_a_limit_below_one_is_one_in_a_longer_window() -> None:
-    budget = Limits(0.5, None)
+    budget = RateLimits(0.5, None)
     assert [send_at(budget, 0, 0.0) for _ in range(3)] == [0.0, 120.0, 240.0]
 
 
 def test_without_limits_nothing_waits() -> None:
-    budget = Limits(None, None)
+    budget = RateLimits(None, None)
     assert [send_at(budget, 10**9, 0.0) for _ in range(100)] == [0.0] * 100
 
 
 def test_a_clock_that_goes_back_gives_nothing() -> None:
-    budget = Limits(1, None)
+    budget = RateLimits(1, None)
     assert [send_at(budget, 0, now) for now in (10.0, 10.0, 5.0)] == [10.0, 70.0, 130.0]
 
 
 def test_memory_is_bounded_and_the_limit_is_kept() -> None:
-    budget = Limits(1_000_000, 10**9)
+    budget = RateLimits(1_000_000, 10**9)
     sent = []
     for number in range(20_000):  # 200 s of 100 requests a second
         now = number / 100
@@ -298,7 +298,7 @@ def test_memory_is_bounded_and_the_limit_is_kept() -> None:
 
 
 def test_entries_that_were_joined_still_keep_the_limit() -> None:
-    budget = Limits(3000, None)
+    budget = RateLimits(3000, None)
     times = [send_at(budget, 0, number / 100) for number in range(9000)]
     assert all(later >= time + MINUTE for time, later in zip(times, times[3000:], strict=False))
     # At best they go out in three groups of 30 s each; joined entries cost a tenth of a second.
@@ -310,7 +310,7 @@ def test_entries_that_were_joined_still_keep_the_limit() -> None:
 
 
 def test_a_call_that_ends_before_its_request_frees_its_place() -> None:
-    limits = Limits(1, None)
+    limits = RateLimits(1, None)
     sent, left = CallLimits(limits), CallLimits(limits)
     assert sent.wait(1, 0.0, NEVER) == 0
     assert left.wait(1, 0.0, NEVER) == MINUTE
@@ -320,7 +320,7 @@ def test_a_call_that_ends_before_its_request_frees_its_place() -> None:
 
 
 def test_a_call_that_would_wait_too_long_frees_its_place() -> None:
-    limits = Limits(None, 100)
+    limits = RateLimits(None, 100)
     late = CallLimits(limits)
     assert CallLimits(limits).wait(100, 0.0, NEVER) == 0
     assert late.wait(100, 0.0, 59.0) is None
@@ -328,7 +328,7 @@ def test_a_call_that_would_wait_too_long_frees_its_place() -> None:
 
 
 def test_each_attempt_of_a_call_is_settled() -> None:
-    limits = Limits(None, 100)
+    limits = RateLimits(None, 100)
     call = CallLimits(limits)
     assert call.wait(90, 0.0, NEVER) == 0
     call.settle(10)
@@ -339,7 +339,7 @@ def test_each_attempt_of_a_call_is_settled() -> None:
 
 
 def test_limits_hold_for_many_threads() -> None:
-    limits = Limits(50, 5000)
+    limits = RateLimits(50, 5000)
     sent: list[int] = []
 
     def run() -> None:
@@ -359,7 +359,7 @@ def test_limits_hold_for_many_threads() -> None:
 
 
 def test_a_forked_child_does_not_wait_for_a_lock_of_its_parent() -> None:
-    limits = Limits(10, None)
+    limits = RateLimits(10, None)
     with limits._lock:  # as if another thread held it
         child = os.fork()
         if child == 0:

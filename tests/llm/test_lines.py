@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.llm._lines import LineDecoder, LineTooLong
+from coreason_client.llm._frames import LineDecoder, LineTooLong
 
 LIMIT = 12
 

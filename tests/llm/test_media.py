@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._media import audio_of, image_at, joined_audio, media_of
+from coreason_client.llm._answer import audio_of, image_at, joined_audio, media_of
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """The interface of lists of models."""
 
-from coreason_client.llm._model_format import ModelFormat, ModelPage
 from coreason_client.llm.providers import ADAPTERS
-from coreason_client.llm.providers.model_lists import MODEL_LISTS
+from coreason_client.llm.providers.model_lists import MODEL_LISTS, ModelFormat, ModelPage
 
 
 def test_every_operation_must_be_written() -> None:

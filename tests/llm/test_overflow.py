@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm import LLMContextLengthError, LLMError
-from coreason_client.llm._classify import Failure, http_failure
-from coreason_client.llm._overflow import _PATTERNS, is_overflow
+from coreason_client.llm._classify import _PATTERNS, FailedAttempt, http_failure, is_overflow
 from coreason_client.llm._route import Target
 
 INVALID = "invalid_request_error"
@@ -303,7 +302,7 @@ EXAMPLES: list[tuple[str, str, int, Any, str]] = [
 ]
 
 
-def answered(model: str, status: int, body: Any) -> Failure:
+def answered(model: str, status: int, body: Any) -> FailedAttempt:
     route = Target("http://127.0.0.1:9", "sk-of-the-test").route(model)
     head = ResponseHead(status, Headers())
     return http_failure(route, head, route.adapter.fault(body), json.dumps(body).encode())

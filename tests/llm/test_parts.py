@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._parts import data_of, extension_of, is_text, mime_type_of, text_of
+from coreason_client.llm._call import data_of, extension_of, is_text, mime_type_of, text_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from coreason_client.llm import LLMRequestError
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._plan import CallPlan
 from coreason_client.llm._route import Target
 from tests.llm.play import (
     BASE,
@@ -55,5 +55,5 @@ def test_encrypted_reasoning_is_dropped_if_the_provider_does_not_support_it() ->
 @pytest.mark.parametrize(("max_tokens", "answer"), [(None, 2000), (7, 7)])
 def test_the_tokens_of_a_call_are_estimated(max_tokens: int | None, answer: int) -> None:
     route = Target(BASE, KEY).route("m")
-    plan = Plan(check_call(MESSAGES, "m", None, 0.7, max_tokens), route)
+    plan = CallPlan(check_call(MESSAGES, "m", None, 0.7, max_tokens), route)
     assert plan.estimated_tokens == -(-len(plan.content) // 4) + answer

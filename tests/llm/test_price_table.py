@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from coreason_client.errors import MissingExtraError
-from coreason_client.llm import AsyncLLMClient, LLMError, TextDelta, UsageDelta, _cost, _price_table
+from coreason_client.llm import AsyncLLMClient, LLMError, TextDelta, UsageDelta, _cost
 from tests.llm.server import Provider, Received, Replied, provider
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
@@ -48,13 +48,13 @@ class SlowLoader:
 @pytest.fixture
 def loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowLoader]:
     slow = SlowLoader()
-    monkeypatch.setattr(_price_table, "_loading", None)
-    monkeypatch.setattr(_price_table, "_ended", False)
-    monkeypatch.setattr(_cost, "load", slow)
+    monkeypatch.setattr(_cost, "_loading", None)
+    monkeypatch.setattr(_cost, "_ended", False)
+    monkeypatch.setattr(_cost, "_load_table", slow)
     yield slow
     slow.may_end.set()
-    if _price_table._loading is not None:
-        _price_table._loading.result(30)
+    if _cost._loading is not None:
+        _cost._loading.result(30)
 
 
 def client(server: Provider) -> AsyncLLMClient:
@@ -183,8 +183,8 @@ def test_a_loop_that_ends_early_leaves_nothing_behind(loader: SlowLoader) -> Non
 
     asyncio.run(go())
     loader.may_end.set()
-    assert _price_table._loading is not None
-    _price_table._loading.result(30)
+    assert _cost._loading is not None
+    _cost._loading.result(30)
     assert all(thread.name != "coreason-prices" for thread in ended(threading.enumerate()))
 
 
@@ -216,8 +216,8 @@ except LLMError:
 
 
 def test_a_table_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_price_table, "_loading", None)
-    monkeypatch.setattr(_price_table, "_ended", False)
+    monkeypatch.setattr(_cost, "_loading", None)
+    monkeypatch.setattr(_cost, "_ended", False)
     monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
     _cost._price.cache_clear()
 
@@ -235,20 +235,20 @@ def test_a_table_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_child_of_a_fork_loads_by_itself(loader: SlowLoader) -> None:
     """It has no thread that would ever finish what its parent began."""
-    first = _price_table.load_prices()
-    _price_table._after_fork()
-    second = _price_table.load_prices()
+    first = _cost.load_prices()
+    _cost._after_fork()
+    second = _cost.load_prices()
     loader.may_end.set()
     first.result(30)
     second.result(30)
     assert first is not second
-    assert _price_table.prices_loaded()
-    _price_table._after_fork()
-    assert _price_table.prices_loaded()
+    assert _cost.prices_loaded()
+    _cost._after_fork()
+    assert _cost.prices_loaded()
 
 
 def test_an_action_waits_for_the_table(loader: SlowLoader) -> None:
-    action = _price_table.PricesAction()
+    action = _cost.PricesAction()
 
     async def go() -> None:
         waiting = asyncio.create_task(action.perform_async())
@@ -260,5 +260,5 @@ def test_an_action_waits_for_the_table(loader: SlowLoader) -> None:
 
     asyncio.run(go())
     action.perform()
-    assert _price_table.prices_loaded()
+    assert _cost.prices_loaded()
     assert loader.begun == 1

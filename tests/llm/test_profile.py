@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from coreason_client.llm._profile import Profile
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm.providers import ADAPTERS
 
 
 def test_a_name_is_enough_for_a_compatible_provider() -> None:
-    profile = Profile(name="mine")
+    profile = ProviderProfile(name="mine")
     assert (profile.wire, profile.path, profile.auth) == ("openai", "/v1", "bearer")
     assert profile.wire in ADAPTERS
     assert (profile.base_url, profile.hosts, profile.prefix, profile.own_names) == ("", (), "", ())
@@ -19,7 +19,7 @@ def test_a_name_is_enough_for_a_compatible_provider() -> None:
 
 
 def test_by_default_every_standard_feature_is_used_and_no_peculiarity() -> None:
-    profile = Profile(name="mine")
+    profile = ProviderProfile(name="mine")
     assert profile.message_names
     assert profile.json_schemas
     assert profile.stream_usage
@@ -36,4 +36,4 @@ def test_by_default_every_standard_feature_is_used_and_no_peculiarity() -> None:
 
 def test_a_profile_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Profile(name="mine").name = "other"  # type: ignore[misc]
+        ProviderProfile(name="mine").name = "other"  # type: ignore[misc]

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm._adapter import Adapter
-from coreason_client.llm._call import Call
+from coreason_client.llm._call import ModelCall, cache_key, cached_lists, check_prompt_cache
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._prompt_cache import cache_key, cached_lists, check_prompt_cache
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.llm.providers.profiles import COMPATIBLE
 
@@ -18,7 +17,7 @@ USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f"}}
 
 
-def call(*messages: Any, tools: Any = None, prompt_cache: Any = True) -> Call:
+def call(*messages: Any, tools: Any = None, prompt_cache: Any = True) -> ModelCall:
     return check_call(
         list(messages), "anthropic.claude-x", tools, None, None, prompt_cache=prompt_cache
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm._classify import http_failure
-from coreason_client.llm._provider_text import clean_text, error_reason
+from coreason_client.llm._json import clean_text, error_reason
 from coreason_client.llm._route import Target
 
 BODIES: list[tuple[Any, str]] = [

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._raw import RawEvents
+from coreason_client.llm._answer_machine import RawEvents
 from coreason_client.sse import ServerSentEvent
 
 from .play import ANSWER, BROKEN, END, HI, Play, Streaming, refusal, reply

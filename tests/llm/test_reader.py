@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall, Tokens
-from coreason_client.llm._reader import Piece, Reader
+from coreason_client.llm._adapter import AnswerReader, Piece
+from coreason_client.llm._answer import ModelAnswer, RawToolCall, Tokens
 from coreason_client.llm.types import (
     ReasoningDelta,
     TextDelta,
@@ -17,7 +17,7 @@ from coreason_client.llm.types import (
 COUNTED = Tokens(150, 200)
 
 
-class Pieces(Reader):
+class Pieces(AnswerReader):
     """A reader of the simplest format: the data of an event is text."""
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
@@ -27,7 +27,7 @@ class Pieces(Reader):
 def test_a_reader_that_has_read_nothing_has_an_empty_answer() -> None:
     reader = Pieces()
     assert not reader.started
-    assert reader.answer() == Answer()
+    assert reader.answer() == ModelAnswer()
     assert (reader.end, reader.done, reader.tokens) == (None, False, None)
     assert (reader.response_id, reader.sequence) == (None, None)  # most formats have neither
 
@@ -40,7 +40,7 @@ def test_pieces_are_returned_and_accumulated() -> None:
     assert reader.read(b"lo", b"") == (TextDelta("lo"),)
     reader.add_reasoning(".")
     reader.end, reader.tokens = "length", COUNTED
-    assert reader.answer() == Answer("Hello", [], "length", "Hm.", COUNTED)
+    assert reader.answer() == ModelAnswer("Hello", [], "length", "Hm.", COUNTED)
 
 
 def test_the_pieces_of_calls_are_put_together_by_their_index() -> None:

@@ -26,7 +26,7 @@ from coreason_client.llm import (
     TextDelta,
     Usage,
 )
-from coreason_client.llm._price_table import load_prices
+from coreason_client.llm._cost import load_prices
 
 from .server import Provider, Received, Replied, ServerInThread, provider
 from .test_client import END, KEY, MESSAGES, SSE, answer, event

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import LLMRequestError
-from coreason_client.llm._request_body import encode_body, with_extra, with_query
+from coreason_client.llm._json import encode_body, with_extra, with_query
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", {"a": [1, 2.5, None, "ä"]}])

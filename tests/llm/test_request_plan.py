@@ -2,7 +2,7 @@
 
 from coreason_client.llm._answer import Tokens
 from coreason_client.llm._models import ModelsPlan
-from coreason_client.llm._request_plan import RequestPlan, estimated_prompt
+from coreason_client.llm._plan import RequestPlan, estimated_prompt
 from coreason_client.llm._route import Target
 
 ROUTE = Target("http://127.0.0.1:9", "sk-key").route("openai/m")

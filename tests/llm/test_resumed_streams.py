@@ -17,7 +17,7 @@ from coreason_client.llm import (
     Restarted,
     TextDelta,
 )
-from coreason_client.llm._background import RESUMABLE_SECONDS
+from coreason_client.llm._continuation import RESUMABLE_SECONDS
 from coreason_client.llm._recovery import Recovery
 
 from .play import Play

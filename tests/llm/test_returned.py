@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm import LLMClient
-from coreason_client.llm._returned_async import returned as returned_async
-from coreason_client.llm._returned_sync import returned
+from coreason_client.llm import AsyncLLMClient, LLMClient
 from coreason_client.llm.types import Response
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
@@ -35,9 +33,8 @@ async def await_stream(client: Any) -> None:
     await client.stream(MESSAGES)
 
 
-async def await_response(_: Any) -> None:
-    response: Any = returned(RESPONSE)
-    await response
+async def await_response(client: Any) -> None:
+    await client._returned(RESPONSE)
 
 
 @pytest.mark.proves("R36")
@@ -52,8 +49,9 @@ def test_async_use_of_the_sync_client(use: Callable[[Any], Awaitable[None]]) -> 
 
 
 def test_a_response_is_an_ordinary_dict_otherwise() -> None:
-    response: Response = returned(RESPONSE)
+    with LLMClient("a-key-for-tests") as client:
+        response: Response = client._returned(RESPONSE)
     assert response == RESPONSE
     assert isinstance(response, dict)
     assert json.loads(json.dumps(response)) == RESPONSE
-    assert returned_async(RESPONSE) is RESPONSE
+    assert AsyncLLMClient("a-key-for-tests")._returned(RESPONSE) is RESPONSE

@@ -5,16 +5,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
-from coreason_client.llm._fault import Fault
+from coreason_client.llm._answer import ProviderFault
 from coreason_client.llm._server_delay import server_delay
 
 NOW = 1_794_736_800.0  # 2026-11-15T10:00:00Z
 IN_30_S = "2026-11-15T10:00:30Z"
 
 
-def hint(status: int, fault: Fault | None = None, /, **headers: str) -> float | None:
+def hint(status: int, fault: ProviderFault | None = None, /, **headers: str) -> float | None:
     pairs = [(name.replace("_", "-"), value) for name, value in headers.items()]
-    return server_delay(ResponseHead(status, Headers(pairs)), fault or Fault(""), lambda: NOW)
+    return server_delay(
+        ResponseHead(status, Headers(pairs)), fault or ProviderFault(""), lambda: NOW
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_resets_are_the_last_resort() -> None:
     assert hint(429, **reset) == 9.0
     assert hint(429, retry_after="4", **reset) == 4.0
     assert hint(429, retry_after_ms="2500", **reset) == 2.5
-    assert hint(429, Fault("", retry_after=3.0), **reset) == 3.0
+    assert hint(429, ProviderFault("", retry_after=3.0), **reset) == 3.0
     assert hint(429, retry_after_ms="0", retry_after="0", **reset) == 9.0
 
 

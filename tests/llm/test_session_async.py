@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from coreason_client._http._types import Headers
-from coreason_client.llm._session_async import ReceivedHeaders, Session
+from coreason_client.llm._session_async import AsyncHTTPSession, ReceivedHeaders
 
 PAIRS = st.lists(st.tuples(st.sampled_from(["A", "a", "B", "Set-Cookie"]), st.text(max_size=3)))
 
@@ -26,7 +26,7 @@ def test_received_headers_equal_headers_of_the_same_pairs(pairs: list[tuple[str,
 
 def test_headers_are_converted_once_for_each_mapping() -> None:
     async def go() -> None:
-        session = Session(None)
+        session = AsyncHTTPSession(None)
         try:
             given = {"Authorization": "one"}
             assert session.headers(given) is session.headers(given)

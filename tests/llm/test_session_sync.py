@@ -20,7 +20,7 @@ from coreason_client.llm import (
     LLMTimeoutError,
     _session_sync,
 )
-from coreason_client.llm._session_sync import Session
+from coreason_client.llm._session_sync import HTTPSession
 from tests.dripping import BODY, ERROR_BODY, HEAD_WITHOUT_END, dripping
 
 from .server import Provider, Replied, ServerInThread
@@ -209,7 +209,7 @@ def run_in_threads(count: int, work: Callable[[], object]) -> list[BaseException
 
 
 def test_a_forked_child_has_all_slots() -> None:
-    session = Session(1)
+    session = HTTPSession(1)
     slot = session.slot(lambda: 0.0, lambda: TimeoutError("no slot"))
     with slot:
         with pytest.raises(TimeoutError, match="no slot"):

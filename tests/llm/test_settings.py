@@ -26,8 +26,7 @@ from coreason_client.llm import (
     generate_sync,
     stream,
 )
-from coreason_client.llm._cloud_settings import CLOUD_VARIABLES
-from coreason_client.llm.settings import LLMSettings, read_settings
+from coreason_client.llm.settings import CLOUD_VARIABLES, LLMSettings, read_settings
 from tests.llm.server import Provider, Received, Replied, provider
 
 DOCS = Path(__file__).parents[2] / "docs" / "llm.md"

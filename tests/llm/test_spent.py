@@ -1,8 +1,8 @@
 """The usage of all attempts of a call; over the wire in `test_recovery.py`."""
 
 from coreason_client.llm import LLMClient, Usage
-from coreason_client.llm._price_table import load_prices
-from coreason_client.llm._spent import Spent
+from coreason_client.llm._attempts import Spent
+from coreason_client.llm._cost import load_prices
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._time_limits import NO_LIMIT, TimeLimits
+from coreason_client.llm._session_async import NO_LIMIT, TimeLimits
 
 LONG = 3600.0  # these limits share timers
 

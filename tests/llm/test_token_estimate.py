@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._token_estimate import estimate, estimate_bytes, estimate_text
+from coreason_client.llm._answer import estimate, estimate_bytes, estimate_text
 
 
 @given(st.lists(st.text(st.characters()), max_size=5))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm import Usage
-from coreason_client.llm._usage_sum import NO_USAGE, add_usages
+from coreason_client.llm._answer import NO_USAGE, add_usages
 
 ONE: Usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cost_estimate": 0.5}
 

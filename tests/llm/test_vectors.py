@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._fault import Malformed
-from coreason_client.llm._vectors import vector_of
+from coreason_client.llm._answer import Malformed
+from coreason_client.llm.providers.embeddings import vector_of
 
 _FLOATS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20)
 

@@ -6,8 +6,7 @@ import pytest
 
 from coreason_client.errors import ArgumentError
 from coreason_client.llm import AsyncLLMClient, LLMClient, LLMRequestError
-from coreason_client.llm._route import Target
-from coreason_client.llm._wire_choice import check_wire
+from coreason_client.llm._route import Target, check_wire
 
 OPENAI = "https://api.openai.com/v1"
 AZURE = "https://x.openai.azure.com"

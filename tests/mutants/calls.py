@@ -5,11 +5,11 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _LLM = "coreason_client/llm"
-_FIT = f"{_LLM}/_fit_call.py"
+_FIT = f"{_LLM}/_plan.py"
 _FIT_TESTS = ("tests/llm/test_fit_call.py",)
-_PARTS = f"{_LLM}/_check_parts.py"
+_PARTS = f"{_LLM}/_check_messages.py"
 _PART_TESTS = ("tests/llm/test_check_parts.py",)
-_CACHE = f"{_LLM}/_prompt_cache.py"
+_CACHE = f"{_LLM}/_call.py"
 _CACHE_TESTS = ("tests/llm/test_prompt_cache.py",)
 _EMBED = f"{_LLM}/_embed.py"
 _EMBED_TESTS = ("tests/llm/test_embed.py", "tests/llm/providers/test_embeddings.py")
@@ -71,20 +71,20 @@ MUTANTS = (
     Mutant(
         "a raw reply is always in the response",
         f"{_LLM}/_reply.py",
-        "if plan.call.raw and not isinstance(outcome, Failure):",
-        "if not isinstance(outcome, Failure):",
+        "if plan.call.raw and not isinstance(outcome, FailedAttempt):",
+        "if not isinstance(outcome, FailedAttempt):",
         ("tests/llm/test_raw.py",),
     ),
     Mutant(
         "a vector may have NaN",
-        f"{_LLM}/_vectors.py",
+        f"{_LLM}/providers/embeddings.py",
         "if not vector or not math.isfinite(sum(vector)):",
         "if not vector:",
         ("tests/llm/test_vectors.py",),
     ),
     Mutant(
         "base64 is read with the most significant byte first",
-        f"{_LLM}/_vectors.py",
+        f"{_LLM}/providers/embeddings.py",
         'sys.byteorder == "big"',
         'sys.byteorder == "little"',
         ("tests/llm/test_vectors.py",),
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "the dimensions of embeddings are dropped if the provider rejects them",
-        f"{_LLM}/_embed_plan.py",
+        f"{_LLM}/_embed.py",
         '*("dimensions", "output_dimension", "parameters"),',
         "",
         ("tests/llm/test_embed_plan.py",),

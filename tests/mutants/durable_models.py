@@ -33,7 +33,7 @@ MUTANTS = (
     ),
     Mutant(
         "an answer with reasoning is continued",
-        "coreason_client/agents/_progress.py",
+        "coreason_client/agents/_answer.py",
         "return bool(self.text.strip()) and not self.reasoned",
         "return bool(self.text.strip())",
         (_ANSWER,),

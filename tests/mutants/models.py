@@ -7,19 +7,19 @@ __all__ = ["MUTANTS"]
 _LLM = "coreason_client/llm"
 _MESSAGES = f"{_LLM}/_check_messages.py"
 _MESSAGE_TESTS = ("tests/llm/test_check_messages.py",)
-_PARTS = f"{_LLM}/_check_parts.py"
+_PARTS = f"{_LLM}/_check_messages.py"
 _PART_TESTS = ("tests/llm/test_check_parts.py",)
-_TOOLS = f"{_LLM}/_check_tools.py"
+_TOOLS = f"{_LLM}/_check_call.py"
 _TOOL_TESTS = ("tests/llm/test_check_tools.py",)
-_FORMAT = f"{_LLM}/_check_format.py"
+_FORMAT = f"{_LLM}/_check_call.py"
 _FORMAT_TESTS = ("tests/llm/test_check_format.py",)
-_MEDIA = f"{_LLM}/_media.py"
+_MEDIA = f"{_LLM}/_answer.py"
 _MEDIA_TESTS = ("tests/llm/test_media.py",)
 _PROFILES = f"{_LLM}/providers/profiles.py"
 _PROFILE_TESTS = ("tests/llm/providers/test_profiles.py",)
 _PROMPT = "coreason_client/agents/_prompt.py"
 _PROMPT_TESTS = ("tests/agents/test_prompt.py",)
-_PAGES = "coreason_client/agents/_pages.py"
+_PAGES = "coreason_client/agents/_documentation.py"
 _PAGES_TESTS = ("tests/agents/test_pages.py",)
 
 MUTANTS = (
@@ -135,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "the error of a stream has no message",
-        f"{_LLM}/_fault.py",
+        f"{_LLM}/_answer.py",
         "super().__init__(fault.message)",
         "super().__init__()",
         ("tests/llm/test_fault.py",),

@@ -8,9 +8,9 @@ _LLM = "coreason_client/llm"
 _ADAPTER = f"{_LLM}/providers/responses.py"
 _ITEMS = f"{_LLM}/providers/_responses_items.py"
 _READER = f"{_LLM}/providers/_responses_reader.py"
-_STATE = f"{_LLM}/providers/_responses_state.py"
-_CALLS = f"{_LLM}/providers/_responses_calls.py"
-_CHOICE = f"{_LLM}/_wire_choice.py"
+_STATE = f"{_LLM}/providers/_responses_items.py"
+_CALLS = f"{_LLM}/providers/_responses_reader.py"
+_CHOICE = f"{_LLM}/_route.py"
 _TESTS = "tests/llm/providers/test_responses"
 
 MUTANTS = (

@@ -12,7 +12,7 @@ from coreason_client.a2a import AgentCardResolver
 from coreason_client.cap.position import Position
 from coreason_client.llm import AsyncLLMClient, LLMError
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._plan import CallPlan
 from coreason_client.llm._route import Target
 from coreason_client.server import AgentApp, AgentStream
 from coreason_client.server.http._auth import Keys
@@ -177,7 +177,9 @@ def test_a_model_is_a_name_and_not_a_way(wire_format: str, model: str, *, stream
     try:
         route = target.route(model)
         messages = [{"role": "user", "content": "hi"}]
-        plan = Plan(check_call(messages, route.model, None, 0.7, 9, stream=stream), route, model)
+        plan = CallPlan(
+            check_call(messages, route.model, None, 0.7, 9, stream=stream), route, model
+        )
     except (LLMError, ValueError):
         return
     before, _, path = plan.url.partition("/base/")

@@ -1,21 +1,151 @@
-"""Writes the answer of a model to a stream, and continues one that was interrupted."""
+"""Writes the answers of a model to a stream, and those of a model that calls tools.
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+An answer is a step that resumes: one that was interrupted is continued. So is each tool call a
+step: a restarted agent neither asks the model again for an answer that was complete, nor executes a
+call again that had ended.
+"""
 
-from ..llm import AsyncLLMClient, Message, ReasoningDelta, Response, TextDelta
-from ..llm._answer import Tokens
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from uuid import uuid4
+
+from coreason_manifest.definitions._base import utc_now
+from coreason_manifest.definitions.presentation import StreamOpCode
+
+from ..llm import (
+    AsyncLLMClient,
+    Message,
+    ReasoningDelta,
+    Response,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+    Usage,
+)
+from ..llm._answer import NO_USAGE, Tokens, add_usages, estimate
 from ..llm.errors import LLMError, LLMRequestError
-from ._progress import Progress, added
+from ..llm.tools._given_tools import GivenTools
+from ..llm.tools._output import bounded
+from ..llm.tools._run_machine import AskModel, RunLimits, RunMachine
+from ..llm.tools._steps_async import AsyncCalls
+
+__all__ = [
+    "TOOL_CALL",
+    "TOOL_RESULT",
+    "AnswerFailed",
+    "AnswerProgress",
+    "AnswerWriter",
+    "ToolRun",
+    "added",
+    "event",
+]
 
 if TYPE_CHECKING:
-    from ..server import AgentStream
+    from ..llm.tools._perform import AsyncModelClient
+    from ..server import AgentStream, Resumed
 
-__all__ = ["AnswerWriter"]
+TOOL_CALL = "TOOL_CALL"
+"""The type of the event for a tool call that begins."""
 
+TOOL_RESULT = "TOOL_RESULT"
+"""The type of the event for the result of a tool call."""
+
+_MAX_SHOWN = 4_000  # characters of a result that readers get
+_Tools: TypeAlias = Sequence[Mapping[str, Any]]  # as the model sees them
 _MAX_PIECE = 100_000  # characters of one packet, far below what readers accept
 _MAX_THOUGHT = 4_000
 _PARAGRAPH = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerProgress:
+    """The text of an answer before the current request, and the tokens of the requests so far.
+
+    A provider reports the usage of an answer at its end. So the usage of an answer that was
+    interrupted is estimated, as it is for a stream that breaks off.
+
+    `reasoned` is True if the model has reasoned: then it does not continue its answer, because the
+    reasoning cannot be sent back.
+    """
+
+    text: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reasoned: bool = False
+
+    @classmethod
+    def of(cls, resumed: "Resumed", messages: list[Message]) -> Self:
+        """Return the progress of an interrupted answer to messages."""
+        stored = resumed.checkpoint or {}
+        length = stored.get("length", 0)
+        before, written = resumed.text[:length], resumed.text[length:]
+        return cls(
+            text=resumed.text,
+            prompt_tokens=stored.get("prompt_tokens", 0) + estimate([*_texts(messages), before]),
+            completion_tokens=stored.get("completion_tokens", 0) + estimate([written]),
+            reasoned=stored.get("reasoned", False),
+        )
+
+    @property
+    def can_continue(self) -> bool:
+        """True if the model can continue the text, as far as that depends on the text."""
+        return bool(self.text.strip()) and not self.reasoned
+
+    def with_reasoning(self) -> Self:
+        """Return the progress of a model that has reasoned."""
+        return replace(self, reasoned=True)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return what another process needs, besides the text, which is in the log."""
+        return {
+            "length": len(self.text),
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "reasoned": self.reasoned,
+        }
+
+    def messages(self, messages: list[Message]) -> list[Message]:
+        """Return the messages for a model that continues the text."""
+        return [*messages, {"role": "assistant", "content": self.text, "prefix": True}]
+
+    def tokens_left(self, max_tokens: int | None) -> int | None:
+        """Return the maximum length of the rest of the answer, None if it has none."""
+        if max_tokens is None:
+            return None
+        return max(max_tokens - estimate([self.text]), 1)
+
+
+def added(
+    usage: Usage, progress: AnswerProgress, price: Callable[[int, int], float | None]
+) -> Usage:
+    """Return the usage of the last request together with that of the requests before it.
+
+    `price` returns the price of prompt and completion tokens.
+    """
+    prompt, completion = progress.prompt_tokens, progress.completion_tokens
+    # Without a price of the last request, the table may not be loaded.
+    known = usage["cost_estimate"] is not None
+    before: Usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "cost_estimate": price(prompt, completion) if known else None,
+        "estimated": True,
+    }
+    return add_usages([usage, before])
+
+
+def _texts(messages: list[Message]) -> list[str]:
+    """Return the text of each message; images are not estimated."""
+    return ["".join(_parts(message.get("content"))) for message in messages]
+
+
+def _parts(content: Any) -> list[str]:
+    if isinstance(content, list):
+        return [part.get("text", "") for part in content]
+    return [content or ""]
 
 
 class AnswerWriter:
@@ -39,7 +169,7 @@ class AnswerWriter:
         self._options = options
         self._stream = stream
         self._reasoning = _Reasoning(stream if thoughts else None)
-        self._progress = Progress()
+        self._progress = AnswerProgress()
 
     async def write(self, messages: list[Message]) -> Response:
         """Write the answer, or the rest of it, and return the response object.
@@ -50,7 +180,7 @@ class AnswerWriter:
         resumed = self._stream.resumed
         if resumed is None:
             return await self._request(messages, self._options)
-        progress = Progress.of(resumed, messages)
+        progress = AnswerProgress.of(resumed, messages)
         if progress.can_continue and self._accepts_prefix(self._model):
             try:
                 return await self._continue(messages, progress)
@@ -59,7 +189,7 @@ class AnswerWriter:
                     raise
                 # The model does not continue the text, so it answers again.
         self._stream.start_over()
-        self._progress = Progress()
+        self._progress = AnswerProgress()
         if resumed.checkpoint is not None:
             await self._stream.checkpoint(self._progress.checkpoint())
         return await self._request(messages, self._options)
@@ -70,7 +200,7 @@ class AnswerWriter:
         except LLMError:  # the request itself will show it
             return False
 
-    async def _continue(self, messages: list[Message], progress: Progress) -> Response:
+    async def _continue(self, messages: list[Message], progress: AnswerProgress) -> Response:
         self._progress = progress
         await self._stream.checkpoint(progress.checkpoint())
         fallbacks = self._options["fallbacks"]
@@ -150,3 +280,109 @@ class _Reasoning:
         text, self._text = self._text.strip(), ""
         if text and self._stream is not None:
             await self._stream.thought(text)
+
+
+class AnswerFailed(Exception):
+    """The step of an answer ended with an error; `error` is the one for readers.
+
+    `usage` is that of the answers before it.
+    """
+
+    def __init__(self, error: dict[str, Any], usage: Usage) -> None:
+        super().__init__(error["code"])
+        self.error = error
+        self.usage = usage
+
+    def with_usage(self) -> dict[str, Any]:
+        """Return the error with the usage of all answers in its details."""
+        details = self.error["details"] or {}
+        usage = add_usages([self.usage, details.get("usage", NO_USAGE)])
+        return {**self.error, "details": {**details, "usage": usage}}
+
+
+class ToolRun:
+    """Runs a model with tools and writes what happens to a stream.
+
+    `write_answer` writes one answer to messages, with tools as the model sees them, and returns the
+    response, or the error for readers, for the journal.
+    """
+
+    def __init__(
+        self,
+        stream: "AgentStream",
+        tools: GivenTools,
+        limits: RunLimits,
+        client: AsyncLLMClient,
+        *,
+        show_calls: bool,
+    ) -> None:
+        self._stream = stream
+        self._tools = tools
+        self._limits = limits
+        self._client = client
+        self._show_calls = show_calls
+        self._needs_paragraph = False
+
+    async def run(
+        self,
+        messages: list[Message],
+        write_answer: Callable[[list[Message], _Tools], Awaitable[dict[str, Any]]],
+    ) -> RunMachine:
+        """Run until there is an answer, and return the machine with the result.
+
+        Raises:
+            AnswerFailed: the model gave no answer.
+            LLMError: a limit is reached, a tool ended the run, or a server cannot be opened.
+        """
+        machine = RunMachine(messages, self._limits)
+        async with self._tools.open_async() as toolset:
+            parallel = self._limits.max_parallel_calls
+            client = cast("AsyncModelClient", self._client)
+            calls = AsyncCalls(toolset, parallel, client, stream=self._stream)
+            while (step := machine.next_step()) is not None:
+                if isinstance(step, AskModel):
+                    ended = await self._answer(step, toolset.definitions, write_answer)
+                    if "error" in ended:
+                        raise AnswerFailed(ended["error"], machine.usage)
+                    machine.record_answer(ended["response"])
+                    self._needs_paragraph = bool(ended["response"]["data"]["content"])
+                else:
+                    async with aclosing(calls.events(step, machine)) as events:
+                        async for happened in events:
+                            await self._show(happened)
+        return machine
+
+    async def _answer(
+        self, step: AskModel, tools: _Tools, write_answer: Callable[..., Any]
+    ) -> dict[str, Any]:
+        if self._needs_paragraph:  # or the text of two answers would run together
+            self._needs_paragraph = False
+            await self._stream.write(_PARAGRAPH)
+
+        async def answer() -> dict[str, Any]:
+            ended: dict[str, Any] = await write_answer(step.messages, tools)
+            return ended
+
+        return await self._stream.step("answer", answer, on_restart="resume")
+
+    async def _show(self, happened: ToolCallStarted | ToolCallFinished) -> None:
+        if not self._show_calls:
+            return
+        data: dict[str, Any] = {
+            "turn": happened.turn,
+            "call_id": happened.id,
+            "name": happened.name,
+        }
+        if isinstance(happened, ToolCallStarted):
+            data["arguments"] = happened.arguments
+            await self._stream.write_packet(StreamOpCode.EVENT, event(TOOL_CALL, data))
+            return
+        data["result"] = bounded(happened.result, _MAX_SHOWN)
+        data["is_error"] = happened.is_error
+        data["seconds"] = happened.seconds
+        await self._stream.write_packet(StreamOpCode.EVENT, event(TOOL_RESULT, data))
+
+
+def event(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Return a plain event with the keys of a presentation event."""
+    return {"id": str(uuid4()), "timestamp": utc_now().isoformat(), "type": kind, "data": data}

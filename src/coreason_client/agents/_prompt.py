@@ -28,7 +28,7 @@ from coreason_manifest.definitions.message import (
 )
 
 from ..llm import Message
-from ..llm._audio_format import audio_format
+from ..llm._call import audio_format
 
 if TYPE_CHECKING:
     from ..server import Turn

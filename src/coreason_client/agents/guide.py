@@ -1,6 +1,6 @@
 """An agent that answers questions about this package from its own documentation, offline.
 
-It searches for sections and quotes them. It writes no prose of its own, so every answer is in the
+It searches for sections and quotes them. It writes nothing itself, so every answer is in the
 pages that it cites.
 """
 
@@ -15,9 +15,7 @@ from coreason_manifest.definitions.message import ChatMessage, Role
 from coreason_manifest.definitions.presentation import CitationItem
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ._pages import load_pages
-from ._search import Hit, Index, words
-from ._sections import Section, plain, split_page
+from ._documentation import Hit, Index, Section, load_pages, plain, split_page, words
 
 if TYPE_CHECKING:
     from ..server import AgentStream

@@ -31,17 +31,15 @@ from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..llm import AsyncLLMClient, Message, Response, errors
-from ..llm._argument_errors import invalid
+from ..llm._argument_errors import check_text, invalid
 from ..llm._call import KEEP_INVALID_CALLS
 from ..llm._check_call import check_call
-from ..llm._check_text import check_text
 from ..llm._from_env import import_async_client
 from ..llm.errors import LLMError
 from ..llm.tools._given_tools import GivenTools, given_tools_async
-from ..llm.tools._run_limits import RunLimits
-from ._answer import AnswerWriter
+from ..llm.tools._run_machine import RunLimits
+from ._answer import AnswerFailed, AnswerWriter, ToolRun, event
 from ._prompt import UnreadableError, conversation
-from ._tool_run import AnswerFailed, ToolRun, event
 
 if TYPE_CHECKING:
     from ..llm import MCPServer, Tool

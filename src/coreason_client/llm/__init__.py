@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._default_model import DEFAULT_MODEL
+    from ._call import DEFAULT_MODEL
     from .aclient import AsyncLLMClient
     from .client import LLMClient
     from .credentials import AWSCredentials
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
         generate_sync,
         models,
         models_sync,
+        run,
+        run_stream,
+        run_stream_sync,
+        run_sync,
         stream,
         stream_sync,
     )
@@ -52,9 +56,11 @@ if TYPE_CHECKING:
     from .router.cache import ResponseCache
     from .router.deployments import Deployment, Router
     from .streams import AsyncLLMStream, LLMStream
-    from .tools._run_limits import (
+    from .tools._run_async import AsyncRunStream
+    from .tools._run_machine import (
         RunOptions,
     )
+    from .tools._run_sync import RunStream
     from .tools.events import (
         RunEvent,
         RunFinished,
@@ -63,18 +69,8 @@ if TYPE_CHECKING:
         ToolCallStarted,
         TurnFinished,
     )
-    from .tools.functions import (
-        run,
-        run_stream,
-        run_stream_sync,
-        run_sync,
-    )
     from .tools.mcp import (
         MCPServer,
-    )
-    from .tools.run_streams import (
-        AsyncRunStream,
-        RunStream,
     )
     from .tools.tool import (
         Tool,
@@ -103,7 +99,7 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "._default_model": ("DEFAULT_MODEL",),
+    "._call": ("DEFAULT_MODEL",),
     ".aclient": ("AsyncLLMClient",),
     ".client": ("LLMClient",),
     ".credentials": ("AWSCredentials",),
@@ -136,6 +132,10 @@ _NAMES = {
         "generate_sync",
         "models",
         "models_sync",
+        "run",
+        "run_stream",
+        "run_stream_sync",
+        "run_sync",
         "stream",
         "stream_sync",
     ),
@@ -147,7 +147,9 @@ _NAMES = {
     ".router.cache": ("ResponseCache",),
     ".router.deployments": ("Deployment", "Router"),
     ".streams": ("AsyncLLMStream", "LLMStream"),
-    ".tools._run_limits": ("RunOptions",),
+    ".tools._run_machine": ("RunOptions",),
+    ".tools._run_async": ("AsyncRunStream",),
+    ".tools._run_sync": ("RunStream",),
     ".tools.events": (
         "RunEvent",
         "RunFinished",
@@ -156,17 +158,7 @@ _NAMES = {
         "ToolCallStarted",
         "TurnFinished",
     ),
-    ".tools.functions": (
-        "run",
-        "run_stream",
-        "run_stream_sync",
-        "run_sync",
-    ),
     ".tools.mcp": ("MCPServer",),
-    ".tools.run_streams": (
-        "AsyncRunStream",
-        "RunStream",
-    ),
     ".tools.tool": ("Tool",),
     ".types": (
         "Delta",

@@ -1,21 +1,193 @@
-"""The interface of an adapter, which translates one wire format. No I/O.
+"""The interfaces of an adapter, which translates one wire format, and of its readers. No I/O.
 
-An adapter turns a `Call` into a request body, and a response, complete or streamed, into an
-`Answer`. It only reports what it reads: retries, prices and errors are decided elsewhere.
+An adapter turns a `ModelCall` into a request body, and a response, complete or streamed, into an
+`ModelAnswer`. It only reports what it reads: retries, prices and errors are decided elsewhere.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
-from ._answer import Answer
-from ._call import Call
-from ._fault import Fault
+from ._answer import End, ModelAnswer, ProviderFault, RawToolCall, Tokens, new_call_id
+from ._call import ModelCall
 from ._frames import Framing
-from ._profile import Profile
-from ._reader import Reader
+from ._json import without_lone_surrogates
+from ._profile import ProviderProfile
+from .types import Media, ReasoningDelta, TextDelta, ToolCallDelta
 
-__all__ = ["Adapter"]
+__all__ = ["Adapter", "AnswerReader", "Piece"]
+
+
+Piece: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
+"""A delta before the end of a stream."""
+
+
+class _OpenCall:
+    """A tool call that is not complete yet."""
+
+    __slots__ = ("arguments", "generated_id", "id", "name", "signature")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.generated_id = False
+        self.name = ""
+        self.arguments: list[str] = []
+        self.signature: str | None = None
+
+
+class AnswerReader(ABC):
+    """Reads the events of one stream; each wire format implements `read`.
+
+    Attributes:
+        end: the reason why the answer ended, None until it is received.
+        done: True once the stream has announced its end.
+        begun: True once an event without a delta was received, such as the role of the answer.
+        started: True once a delta was returned.
+        tokens: the token counts so far.
+        media: the images and audio received so far.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_high_surrogate",
+        "_reasoning",
+        "_text",
+        "_unnamed",
+        "begun",
+        "done",
+        "end",
+        "media",
+        "started",
+        "tokens",
+    )
+
+    def __init__(self) -> None:
+        self.end: End | None = None
+        self.done = False
+        self.begun = False
+        self.started = False  # stored, because it is read after every chunk
+        self.tokens: Tokens | None = None
+        self.media: list[Media] = []
+        self._text: list[str] = []
+        self._high_surrogate = ""  # first half of a pair; the second half was not received yet
+        self._reasoning: list[str] = []
+        self._calls: dict[int, _OpenCall] = {}
+        self._unnamed: dict[int, _OpenCall] = {}  # ignored unless a name is received
+
+    @abstractmethod
+    def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
+        """Read the data and the name of one event, or one line of NDJSON with an empty name.
+
+        Raises:
+            FaultReceived: the event is an error.
+            Malformed: the event does not follow the wire format.
+            EventsLost: events before it are missing.
+        """
+
+    @property
+    def response_id(self) -> str | None:
+        """The provider's id of the response, if a lost stream can be resumed by it."""
+        return None
+
+    @property
+    def sequence(self) -> int | None:
+        """The number of the last event, after which a lost stream can be resumed."""
+        return None
+
+    @property
+    def billed(self) -> bool:
+        """True if the provider is sure to have read the prompt: it has begun to answer."""
+        return self.begun or self.started or self.tokens is not None
+
+    @property
+    def has_answer(self) -> bool:
+        """True if a part of an answer was received, or the reason why it ended."""
+        return self.started or bool(self.media) or self.end is not None
+
+    def answer(self) -> ModelAnswer:
+        """Return the answer received so far."""
+        return ModelAnswer(
+            content="".join(self._text) if self._text else None,
+            calls=[
+                RawToolCall(call.id, call.name, "".join(call.arguments), call.signature)
+                for _, call in sorted(self._calls.items())
+            ],
+            end=self.end or "stop",
+            reasoning="".join(self._reasoning),
+            tokens=self.tokens,
+            media=list(self.media),
+        )
+
+    # Methods that `read` calls for each part of an event.
+
+    def add_text(self, text: str) -> TextDelta:
+        """Add text; half of a surrogate pair at its end is held back for the other half."""
+        # Not in a separate function: this runs for every piece that is not ASCII.
+        if self._high_surrogate or (
+            not text.isascii() and ("\ud7ff" < text[0] < "\ue000" or "\ud7ff" < text[-1] < "\ue000")
+        ):
+            text = self._with_joined_pairs(text)
+        self.started = True
+        self._text.append(text)
+        return TextDelta(text)
+
+    def flush(self) -> Sequence[Piece]:
+        """Return the text that was held back, at the end of the answer."""
+        if not self._high_surrogate:
+            return ()
+        self._high_surrogate = ""
+        return (self.add_text("\ufffd"),)
+
+    def _with_joined_pairs(self, text: str) -> str:
+        joined, self._high_surrogate = self._high_surrogate + text, ""
+        if "\ud800" <= joined[-1:] <= "\udbff":
+            joined, self._high_surrogate = joined[:-1], joined[-1]
+        return without_lone_surrogates(joined)
+
+    def add_reasoning(self, text: str) -> ReasoningDelta:
+        """Add a piece of reasoning."""
+        text = without_lone_surrogates(text)
+        self.started = True
+        self._reasoning.append(text)
+        return ReasoningDelta(text)
+
+    def add_tool_call(
+        self,
+        index: int,
+        *,
+        id: str | None = None,  # noqa: A002 - its name in every wire format
+        name: str | None = None,
+        arguments: str = "",
+        signature: str | None = None,
+    ) -> Sequence[ToolCallDelta]:
+        """Add a piece of the tool call with an index; the first id and name are used.
+
+        The pieces of a call are held back until its name is received.
+        """
+        call = self._calls.get(index)
+        if call is None:
+            return self._open_call(index, id, name, arguments, signature)
+        if id and call.generated_id:  # the real id was received late
+            call.id, call.generated_id = id, False
+        call.signature = call.signature or signature
+        call.arguments.append(arguments)
+        return (ToolCallDelta(index, id, name, arguments),)
+
+    def _open_call(
+        self, index: int, id_: str | None, name: str | None, arguments: str, signature: str | None
+    ) -> Sequence[ToolCallDelta]:
+        call = self._unnamed.pop(index, None) or _OpenCall()
+        call.id = call.id or id_ or ""
+        call.signature = call.signature or signature
+        call.arguments.append(arguments)
+        if not name:
+            self._unnamed[index] = call
+            return ()
+        call.generated_id = not call.id
+        call.id, call.name = call.id or new_call_id(), name
+        self._calls[index] = call
+        self.started = True
+        return (ToolCallDelta(index, call.id, name, "".join(call.arguments)),)
 
 
 class Adapter(ABC):
@@ -24,14 +196,14 @@ class Adapter(ABC):
     framing: ClassVar[Framing] = "sse"
 
     @abstractmethod
-    def url(self, base: str, call: Call) -> str:
+    def url(self, base: str, call: ModelCall) -> str:
         """Return the URL for a call; `base` does not end with a slash."""
 
     def headers(self) -> Mapping[str, str]:
         """Return the headers of the format, besides the key and the content type."""
         return {}
 
-    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+    def part_problem(self, part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
         """Return why a part of a message cannot be sent and what to do instead, None if it can.
 
         The text continues a sentence such as "messages[0].content[1] has the type 'file', …".
@@ -40,11 +212,11 @@ class Adapter(ABC):
         return None
 
     @abstractmethod
-    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body for a call; `call.extra` is merged into it later."""
 
     @abstractmethod
-    def answer(self, reply: Mapping[str, Any]) -> Answer:
+    def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a complete answer.
 
         Raises:
@@ -52,9 +224,9 @@ class Adapter(ABC):
         """
 
     @abstractmethod
-    def reader(self) -> Reader:
+    def reader(self) -> AnswerReader:
         """Return a new reader for one stream."""
 
     @abstractmethod
-    def fault(self, reply: Any) -> Fault | None:
+    def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body of any status, None if there is none."""

@@ -16,19 +16,17 @@ from pydantic_core import to_json
 from .._drive import Flow, Reply, Step
 from .._http._types import FailureKind, Headers, Request, ResponseHead, TransportFailure
 from ..sse import ServerSentEvent
+from ._adapter import AnswerReader
+from ._answer import EventsLost, FaultReceived, Malformed
 from ._attempts import Attempts
-from ._classify import Failure, connection_failure, http_failure, malformed_failure
+from ._classify import FailedAttempt, connection_failure, http_failure, malformed_failure
 from ._continuation import Continuation
-from ._fault import EventsLost, FaultReceived, Malformed
 from ._frames import FrameDecoder, FrameTooLarge
 from ._json import parse_or_none
-from ._json_reply import wrong_body
-from ._plan import Plan
-from ._raw import RawEvents
-from ._reader import Reader
+from ._plan import CallPlan
 from ._recovery import Recovery
-from ._reply import read_answer, read_reply
-from ._route import Route
+from ._reply import read_answer, read_reply, wrong_body
+from ._route import ModelRoute
 from .errors import LLMError, LLMResponseError
 from .types import (
     Delta,
@@ -42,10 +40,11 @@ from .types import (
     UsageDelta,
 )
 
+__all__ = ["AnswerMachine", "RawEvents"]
+
 if TYPE_CHECKING:
     from .router._cached_answer import CachedAnswer
 
-__all__ = ["AnswerMachine"]
 
 _NO_HEAD = ResponseHead(0, Headers())
 
@@ -61,7 +60,7 @@ class AnswerMachine:
 
     def __init__(
         self,
-        attempts: Attempts[Plan],
+        attempts: Attempts[CallPlan],
         parse_as: Any = None,
         cached: "CachedAnswer | None" = None,
     ) -> None:
@@ -123,7 +122,7 @@ class AnswerMachine:
     def _reset(self) -> None:
         """Prepare for a new attempt, which may use another adapter."""
         adapter = self._attempts.plan.route.adapter
-        self._reader: Reader = adapter.reader()
+        self._reader: AnswerReader = adapter.reader()
         self._frames = FrameDecoder(adapter.framing)
         self._settled = False
         plan = self._attempts.plan
@@ -235,7 +234,7 @@ class AnswerMachine:
         attempts.observer.body_received(body)
         result = Reply(self._head, body)
         outcome = read_reply(attempts.plan, result, attempts.timeout, self._parse_as)
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, FailedAttempt):
             self._fail(outcome)
             return
         yield from _as_deltas(outcome["data"])
@@ -288,7 +287,7 @@ class AnswerMachine:
         outcome = read_answer(
             plan, self._head, reader.answer(), self._parse_as, self._recovery.before
         )
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, FailedAttempt):
             self._fail(outcome)
             return
         if self._raw is not None:
@@ -324,7 +323,7 @@ class AnswerMachine:
             why = error if isinstance(error, Malformed) else str(error)
             self._fail(malformed_failure(plan.route, self._head, why, b""))
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: FailedAttempt) -> None:
         """End this attempt.
 
         Raises:
@@ -334,7 +333,7 @@ class AnswerMachine:
         self._recovery.fail(failure, self._reader, self._continuation)
 
 
-def _wrong_body(route: Route, head: ResponseHead, body: bytes) -> Failure:
+def _wrong_body(route: ModelRoute, head: ResponseHead, body: bytes) -> FailedAttempt:
     return malformed_failure(route, head, wrong_body(head, body), body, retryable=True)
 
 
@@ -349,3 +348,22 @@ def _as_deltas(data: ResponseData) -> Iterator[Delta]:
         if arguments is None:
             arguments = to_json(call["arguments"], inf_nan_mode="constants").decode()
         yield ToolCallDelta(index, call["id"], call["name"], arguments)
+
+
+class RawEvents:
+    """Collects the JSON values of the events of one stream; events without JSON are left out."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def collect(self, events: Iterable[ServerSentEvent]) -> Iterator[ServerSentEvent]:
+        """Yield events unchanged, and add their values; a list counts as several events."""
+        for event in events:
+            value = parse_or_none(event.data_bytes)
+            if isinstance(value, list):
+                self.values += value
+            elif value is not None:
+                self.values.append(value)
+            yield event

@@ -1,4 +1,4 @@
-"""Errors for invalid arguments of a call, and for habits of other libraries."""
+"""Errors for invalid arguments of a call and for habits of other libraries, and their checks."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,15 @@ from typing import Any
 from ..errors import ArgumentError, shown_value
 from .errors import LLMRequestError
 
-__all__ = ["AnswerDict", "invalid", "quoted", "unknown_option"]
+__all__ = [
+    "AnswerDict",
+    "check_text",
+    "invalid",
+    "is_encodable",
+    "is_number",
+    "quoted",
+    "unknown_option",
+]
 
 _CLIENT = "it is an argument of the client: LLMClient({}=…)"
 _INSTEAD = {
@@ -74,3 +82,31 @@ class AnswerDict(dict[str, Any]):
         key = f'["{name}"]' if name in self else _ANSWER.get(name)
         hint = "" if key is None else f": it is a dictionary, use response{key}"
         raise AttributeError(f"a response has no attribute {name!r}{hint}")
+
+
+def check_text(where: str, text: Any) -> None:
+    """Check that a value is text that can be sent; `where` is its name in the error.
+
+    Raises:
+        LLMRequestError: it is not.
+    """
+    if not isinstance(text, str):
+        raise invalid(where, "must be text", text)
+    if not is_encodable(text):
+        raise LLMRequestError(f"{where} must be valid Unicode, got half of a surrogate pair")
+
+
+def is_encodable(text: str) -> bool:
+    """Return True if a text can be encoded as UTF-8."""
+    if text.isascii():  # fast: str stores this as a flag
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_number(value: Any) -> bool:
+    """Return True for a finite or infinite number that is neither a bool nor NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value

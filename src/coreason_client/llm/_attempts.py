@@ -1,4 +1,4 @@
-"""The retry rules of one call. No I/O.
+"""The retry rules of one call, what its attempts have spent, and who observes them. No I/O.
 
 * Attempts (27). `max_retries` retries make one attempt more, for each model. Retry n waits 2^n
   seconds with jitter, or as long as the provider asks for if that is longer. If that exceeds the
@@ -8,46 +8,55 @@
   bad key, a wrong request, an exhausted quota (29).
 * Deadline. One for the whole call, including all attempts, waits and models. For a stream it
   covers the time up to the first delta; after that, only the read timeout applies.
-* Keys. A key that a callable returned and the provider rejects is fetched again, once
-  (`_key_fetch.py`).
+* Keys. A key that a callable returned and the provider rejects is fetched again, once.
 * Unsupported parameters. If a provider names one, it is dropped or renamed and the request is
   repeated once, without a wait.
 * Answers that do not match `response_format` are sent back once, with the reason.
 * Fallbacks. After the last attempt with a model, the next model is tried.
 * Once a delta was delivered, nothing is retried unless the caller chose it (`_recovery.py`). The
   deadline then begins again.
-* A router and budgets are behind a gate (`_gate.py`), which is asked before each attempt and learns
+* A router and budgets are behind a `AttemptGate`, which is asked before each attempt and learns
   of its outcome. With a router, the gate selects the deployments and decides how long to wait.
 """
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Generic, TypeVar
+from types import TracebackType
+from typing import Any, Generic, TypeVar
 
 from .._clock import monotonic
 from .._drive import Action, Step, Wait
-from .._http._types import Request, Timeouts
+from .._http._types import Request, ResponseHead, Timeouts
 from .._retry import Backoff
-from ._classify import Failure
-from ._gate import Gate
-from ._limits import CallLimits, Limits
-from ._request_plan import RequestPlan
-from ._spent import Spent
+from ..sse import ServerSentEvent
+from ._answer import Tokens, add_usages
+from ._classify import FailedAttempt
+from ._cost import cost, prices_loaded
+from ._limits import AttemptGate, CallLimits, PlanT, RateLimits
+from ._plan import RequestPlan
 from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
-from .observe._call_observer import NOT_OBSERVED, CallObserver
 from .types import Measured, OnBreak, Usage
 
-__all__ = ["BACKOFF", "Attempts", "PlanT", "Policy"]
+__all__ = [
+    "BACKOFF",
+    "NOT_OBSERVED",
+    "AnyResponse",
+    "Attempts",
+    "CallObserver",
+    "PlanT",
+    "Policy",
+    "Spent",
+]
 
-PlanT = TypeVar("PlanT", bound=RequestPlan)
 AnyResponse = TypeVar("AnyResponse", bound=Measured)
 
 logger = logging.getLogger("coreason_client.llm")
 
 _CONNECT_SECONDS = 10.0
+_UNSUPPORTED = "%s does not support %s for model %s; retrying without it"
 _KEY_ERRORS = (LLMAuthenticationError, LLMPermissionError)
 
 # The jitter is added: the specification of the AI client names the least delays.
@@ -62,7 +71,7 @@ class Policy:
     max_retries: int = 3
     deadline: float = 300.0
     backoff: Backoff = BACKOFF
-    limits: Limits | None = None
+    limits: RateLimits | None = None
     on_break: OnBreak = "error"
     reask: bool = True
     jitter: Callable[[], float] = random.random
@@ -78,7 +87,7 @@ class Attempts(Generic[PlanT]):
     """
 
     def __init__(
-        self, plans: Sequence[PlanT], policy: Policy, gate: Gate[PlanT] | None = None
+        self, plans: Sequence[PlanT], policy: Policy, gate: AttemptGate[PlanT] | None = None
     ) -> None:
         self.plan = plans[0]
         self.timeout = policy.timeout  # of the current attempt
@@ -121,7 +130,7 @@ class Attempts(Generic[PlanT]):
                 return step
             headers = self.plan.headers()
         except LLMError as error:  # there is no key for this model
-            self.record_failure(Failure(error, retryable=False, unsent=True))
+            self.record_failure(FailedAttempt(error, retryable=False, unsent=True))
             return self.next_step()
         self.timeout = min(self.policy.timeout, left)
         plan, timeouts = self.plan, _timeouts(self.timeout)
@@ -132,7 +141,7 @@ class Attempts(Generic[PlanT]):
             gate.sending()
         return request
 
-    def record_failure(self, failure: Failure, *, counted: bool = False) -> None:
+    def record_failure(self, failure: FailedAttempt, *, counted: bool = False) -> None:
         """Record a failed attempt; `counted`: what it received is counted as spent already.
 
         Raises:
@@ -157,12 +166,7 @@ class Attempts(Generic[PlanT]):
         if failure.unsupported is not None and not self._adjusted:
             self._adjusted = True
             if self.plan.drop_parameter(failure.unsupported):
-                logger.warning(
-                    "%s does not support %s for model %s; retrying without it",
-                    error.provider,
-                    failure.unsupported,
-                    error.model,
-                )
+                logger.warning(_UNSUPPORTED, error.provider, failure.unsupported, error.model)
                 return
         if verdict == "next":
             logger.warning("attempt %d failed (%s); trying another one", self._sent, error)
@@ -175,7 +179,7 @@ class Attempts(Generic[PlanT]):
             _log_retry(self._sent, error, delay)
             self._wait = Wait(delay) if delay > 0 else None
 
-    def record_break(self, failure: Failure) -> None:
+    def record_break(self, failure: FailedAttempt) -> None:
         """Record a failed attempt that is not retried, or only by another request."""
         if self._limits is not None:
             self._limits.settle(0)
@@ -219,7 +223,7 @@ class Attempts(Generic[PlanT]):
         if self.gate is not None:
             self.gate.used(usage)
 
-    def retry_with(self, plan: PlanT, failure: Failure) -> bool:
+    def retry_with(self, plan: PlanT, failure: FailedAttempt) -> bool:
         """Plan another request to the same model after a failure; False if there is none left."""
         failure.error.attempts = self._sent
         if not plan.free:  # otherwise the answer goes on, and is settled at its end
@@ -270,7 +274,7 @@ class Attempts(Generic[PlanT]):
         route = self.plan.route
         return self._timeout_error(f"no answer from {route.profile.name} for model {route.model}")
 
-    def _gate_step(self, gate: Gate[PlanT], left: float) -> Step | None:
+    def _gate_step(self, gate: AttemptGate[PlanT], left: float) -> Step | None:
         """Return the next step of the gate, None if the attempt may be sent."""
         while isinstance(step := gate.before(left), LLMError):
             self._fall_back(step)
@@ -292,7 +296,7 @@ class Attempts(Generic[PlanT]):
             self.gate.keep(plan)
         return True
 
-    def _delay(self, failure: Failure, *, paced: bool = False) -> float | None:
+    def _delay(self, failure: FailedAttempt, *, paced: bool = False) -> float | None:
         """Return the seconds before the next attempt, None if there is no next attempt.
 
         `paced`: the gate decides how long to wait, and another deployment may be used.
@@ -354,3 +358,108 @@ def _timeouts(seconds: float) -> Timeouts:
 
 def _log_retry(attempt: int, error: LLMError, delay: float) -> None:
     logger.warning("attempt %d failed (%s); retrying in %.1f s", attempt, error, delay)
+
+
+class Spent:
+    """The usage of the attempts of a call that did not lead to its answer.
+
+    A provider bills an answer that broke, or that the caller left. So the tokens of such an attempt
+    count as spent: as the provider reported them, or else estimated from the request and from what
+    was received. An attempt of which nothing was received counts as nothing: nobody knows if it is
+    billed.
+    """
+
+    __slots__ = ("_attempts",)
+
+    def __init__(self) -> None:
+        self._attempts: list[tuple[RequestPlan, Usage]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._attempts)
+
+    def add(self, plan: RequestPlan, usage: Usage) -> None:
+        """Add the usage of an attempt that received a part of an answer."""
+        self._attempts.append((plan, usage))
+
+    def set(self, response: Measured) -> None:
+        """Set the usage of all attempts in a response, if there were others than the last one."""
+        spent = self.total(response["usage"])
+        if spent is not None:
+            response["spent"] = spent
+
+    def total(self, usage: Usage | None = None) -> Usage | None:
+        """Return the sum with the usage of the answer; None if there was no other attempt.
+
+        The cost is None as long as the price table is not loaded.
+        """
+        if not self._attempts:
+            return None
+        for plan, spent in self._attempts:
+            _set_cost(plan, spent)
+        usages = [spent for _, spent in self._attempts]
+        return add_usages(usages if usage is None else [*usages, usage])
+
+
+def _set_cost(plan: RequestPlan, usage: Usage) -> None:
+    """Set the cost of an attempt that ended before the price table was loaded."""
+    if usage["cost_estimate"] is None and prices_loaded():
+        tokens = Tokens(
+            usage["prompt_tokens"],
+            usage["completion_tokens"],
+            usage.get("cached_tokens", 0),
+            usage.get("cache_write_tokens", 0),
+        )
+        usage["cost_estimate"] = cost(plan.route.profile.prices, plan.route.model, tokens)
+
+
+class CallObserver:
+    """A context manager around a call, called for each attempt; this class reports nothing."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Record the beginning of the call."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Record the end of the call."""
+
+    def attempt_started(self, plan: Any, request: Request) -> Request:
+        """Record a request that is about to be sent, and return the request to send.
+
+        Raises:
+            Exception: whatever a hook raises; the request must not be sent.
+        """
+        return request
+
+    def head_received(self, head: ResponseHead) -> None:
+        """Record the status and the headers of a response."""
+
+    def body_received(self, body: bytes) -> None:
+        """Record the complete body of a response."""
+
+    def watched(self, events: Iterable[ServerSentEvent]) -> Iterable[ServerSentEvent]:
+        """Return the events of a stream; iterating over them measures their times."""
+        return events
+
+    def attempt_failed(self, error: LLMError, *, continued: bool = False) -> None:
+        """Record that the current attempt failed; the second time, nothing happens.
+
+        `continued`: the next attempt continues its answer.
+        """
+
+    def attempt_succeeded(self, response: Mapping[str, Any]) -> None:
+        """Record the answer of the current attempt."""
+
+    def answered(self, response: Mapping[str, Any]) -> None:
+        """Record the answer of a call that has several requests."""
+
+    def set_spent(self, spent: Callable[[], Usage | None]) -> None:
+        """Set the function that returns the usage so far of all attempts of a stream."""
+
+
+NOT_OBSERVED = CallObserver()

@@ -1,18 +1,59 @@
-"""`Call`: a checked request in a provider-neutral form."""
+"""`ModelCall`: a checked request in a provider-neutral form, and rules for its parts. Pure."""
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
+from pydantic_core import to_json
+
+from ._argument_errors import invalid
 from .types import Message
 
-__all__ = ["KEEP_INVALID_CALLS", "Call", "PromptCache", "Schema", "is_pydantic_model"]
+__all__ = [
+    "DEFAULT_EMBEDDING_MODEL",
+    "DEFAULT_MODEL",
+    "KEEP_INVALID_CALLS",
+    "ModelCall",
+    "PromptCache",
+    "Schema",
+    "audio_format",
+    "cache_key",
+    "cached_lists",
+    "check_prompt_cache",
+    "data_of",
+    "extension_of",
+    "is_pydantic_model",
+    "is_text",
+    "mime_type_of",
+    "text_of",
+]
+
+if TYPE_CHECKING:
+    from mimetypes import MimeTypes
 
 KEEP_INVALID_CALLS = "_keep_invalid_calls"
 """The internal option of `generate` and `stream` that sets `Call.keep_invalid_calls`."""
 
 PromptCache: TypeAlias = Literal["5m", "1h"]
 """The lifetime of a cached prompt."""
+
+
+class _DefaultModel(str):
+    """A separate type, so that the default is distinct from equal text passed by a caller."""
+
+    __slots__ = ()
+
+
+DEFAULT_MODEL: str = _DefaultModel("gpt-4-turbo")
+"""The model of calls without `model`, unless the variable `DEFAULT_MODEL` sets another one."""
+
+DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
+"""The model of embeddings without `model`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +70,7 @@ class Schema:
 
 # Not frozen: that would double the cost of creating one, and every call creates one.
 @dataclass(slots=True, kw_only=True)
-class Call:
+class ModelCall:
     """A checked request.
 
     Messages and tools have the form of OpenAI's chat completions: content is text, a list of
@@ -81,3 +122,102 @@ class Call:
 def is_pydantic_model(value: Any) -> bool:
     """Return True if a value is a pydantic model class, without importing pydantic."""
     return isinstance(value, type) and hasattr(value, "model_json_schema")
+
+
+# Parts of a message.
+
+# Types of text besides text/…
+_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript"})
+
+
+def data_of(url: str) -> tuple[str, str] | None:
+    """Return the MIME type and the base64 text of a `data:` URL, None for another URL."""
+    head, comma, data = url.partition(";base64,")
+    return (head.removeprefix("data:"), data) if comma and head.startswith("data:") else None
+
+
+def is_text(mime_type: str) -> bool:
+    """Return True if files of a MIME type are text."""
+    return mime_type.startswith("text/") or mime_type in _TEXT_TYPES
+
+
+def text_of(data: str) -> str | None:
+    """Return the text that base64 contains, None if it is not UTF-8."""
+    try:
+        return b64decode(data).decode("utf-8-sig")
+    except ValueError:
+        return None
+
+
+def mime_type_of(name: str) -> str | None:
+    """Return the MIME type of a file by its name or URL, None if it is not known."""
+    path = urlsplit(name).path if "://" in name else name
+    return _types().guess_type(path, strict=False)[0]
+
+
+def extension_of(url: str) -> str:
+    """Return the file extension for a `data:` URL, empty if there is none."""
+    found = data_of(url)
+    return _types().guess_extension(found[0], strict=False) or "" if found else ""
+
+
+@lru_cache(maxsize=1)
+def _types() -> "MimeTypes":
+    from mimetypes import MimeTypes  # not at import: few calls have files
+
+    return MimeTypes()  # Python's own table, the same on every machine
+
+
+# The audio formats whose names differ from the names of media types.
+_AUDIO_NAMES = {"mpeg": "mp3", "x-wav": "wav", "vnd.wave": "wav", "mp4": "m4a", "x-m4a": "m4a"}
+
+
+def audio_format(media_type: str) -> str:
+    """Return the `format` of an `input_audio` part for a media type such as `audio/mpeg`."""
+    subtype = media_type.partition("/")[2]
+    return _AUDIO_NAMES.get(subtype, subtype.removeprefix("x-"))
+
+
+# Prompt caching: where the cached beginnings of a prompt end.
+#
+# Providers cache the beginning of a prompt. Some do so for every request. Others cache up to the
+# breakpoints that a request sets, at most four: the client sets one after the tools, one after the
+# system prompt and one after the last user message, so that the next request of a conversation
+# finds the whole previous prompt. A breakpoint never changes the text that the model receives.
+
+_LIFETIMES: Mapping[Any, PromptCache | None] = {False: None, True: "5m", "5m": "5m", "1h": "1h"}
+_INSTRUCTIONS = ("system", "developer")
+
+
+def check_prompt_cache(value: Any) -> PromptCache | None:
+    """Return the lifetime of cached prompts, None if the caller does not ask for caching.
+
+    Raises:
+        LLMRequestError: the value is wrong.
+    """
+    if isinstance(value, bool | str) and value in _LIFETIMES:
+        return _LIFETIMES[value]
+    raise invalid("prompt_cache", 'must be True, False, "5m" or "1h"', value)
+
+
+def cached_lists(
+    tools: list[Any], system: list[Any], turns: Sequence[Mapping[str, Any]]
+) -> list[list[Any]]:
+    """Return the lists at whose ends a request sets breakpoints, without empty ones.
+
+    `turns` are messages with a `role` and a list of `content`.
+    """
+    asked: list[list[Any]] = [turn["content"] for turn in turns if turn["role"] == "user"]
+    return [blocks for blocks in (tools, system, *asked[-1:]) if blocks]
+
+
+def cache_key(call: ModelCall) -> str | None:
+    """Return a key that calls with the same tools and instructions share, None without these.
+
+    OpenAI sends requests with the same key to the same cache.
+    """
+    if call.prompt_cache is None:
+        return None
+    first = takewhile(lambda message: message["role"] in _INSTRUCTIONS, call.messages)
+    beginning = [*call.tools, *first]
+    return blake2b(to_json(beginning), digest_size=16).hexdigest() if beginning else None

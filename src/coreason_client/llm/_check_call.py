@@ -1,26 +1,33 @@
 """Checks of all arguments of a call, before anything is sent."""
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_args
 
-from ._argument_errors import invalid
-from ._call import Call
-from ._check_format import check_response_format
+from ._argument_errors import invalid, quoted
+from ._call import ModelCall, Schema, check_prompt_cache, is_pydantic_model
 from ._check_messages import check_messages
-from ._check_tools import check_tool_choice, check_tools
 from ._continuation import prefix_of
-from ._prompt_cache import check_prompt_cache
 from .errors import LLMRequestError
 from .types import OnBreak
 
-__all__ = ["check_budget_key", "check_call", "check_flag", "check_on_break"]
+__all__ = [
+    "CheckedTools",
+    "check_budget_key",
+    "check_call",
+    "check_flag",
+    "check_on_break",
+    "check_response_format",
+    "check_tool_choice",
+    "check_tools",
+]
 
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
 _MOST_TOKENS = 2**31 - 1
 _ON_BREAK = get_args(OnBreak)
 _NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
-_HIGHEST_TEMPERATURE = 2  # of any provider; `Profile.max_temperature` may be lower
+_HIGHEST_TEMPERATURE = 2  # of any provider; `ProviderProfile.max_temperature` may be lower
 
 
 def check_call(
@@ -39,7 +46,7 @@ def check_call(
     raw: Any = False,
     resume: Any = False,
     keep_invalid_calls: bool = False,
-) -> Call:
+) -> ModelCall:
     """Return the call that the arguments describe.
 
     Raises:
@@ -55,7 +62,7 @@ def check_call(
             "the rest of an answer is no JSON value"
         )
     # Most calls have few arguments; a check that is not needed is not called.
-    return Call(
+    return ModelCall(
         model=model,
         messages=checked_messages,
         tools=checked_tools,
@@ -142,3 +149,148 @@ def _extra(extra: Any) -> Mapping[str, Any]:
     if "stream" in extra:
         raise LLMRequestError("extra must not have 'stream'; call stream() to get a stream")
     return extra
+
+
+# `response_format`.
+
+_NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
+
+
+def check_response_format(response_format: Any) -> Schema | None:
+    """Return the schema of the answer, None if it is plain text.
+
+    Raises:
+        LLMRequestError: the format is wrong.
+    """
+    if response_format is None:
+        return None
+    if is_pydantic_model(response_format):
+        return _model_schema(response_format)
+    if not isinstance(response_format, Mapping):
+        raise invalid(
+            "response_format", "must be a JSON schema or a pydantic model", response_format
+        )
+    kind = response_format.get("type")
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return Schema("answer", None)
+    if kind == "json_schema":
+        return _wrapped_schema(response_format.get("json_schema"))
+    return Schema("answer", response_format)
+
+
+def _model_schema(model: Any) -> Schema:
+    try:
+        schema = model.model_json_schema()
+    except (
+        RuntimeError,
+        NameError,
+        AttributeError,
+    ) as error:  # the base classes of pydantic's errors
+        reason = str(error).partition("\n")[0]
+        raise LLMRequestError(
+            f"response_format must have a JSON schema, and {model.__name__} has none: {reason}"
+        ) from None
+    return Schema(_NOT_IN_NAME.sub("_", model.__name__)[:64], schema, strict=None)
+
+
+def _wrapped_schema(wrapped: Any) -> Schema:
+    where = "response_format.json_schema"
+    schema = wrapped.get("schema") if isinstance(wrapped, Mapping) else None
+    name = wrapped.get("name", "answer") if isinstance(wrapped, Mapping) else None
+    if not isinstance(schema, Mapping) or not isinstance(name, str):
+        raise invalid(where, 'must be {"name": …, "schema": {…}}', wrapped)
+    strict = wrapped.get("strict")
+    if not isinstance(strict, bool | None):
+        raise invalid(f"{where}.strict", "must be true or false", strict)
+    return Schema(name, schema, bool(strict))
+
+
+# Tools, and the choice among them.
+
+_TOOL_KEYS = frozenset({"type", "function"})
+_FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
+_FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)  # accepted by all providers
+_CHOICES = ("auto", "none", "required")
+
+
+class CheckedTools(tuple[Mapping[str, Any], ...]):
+    """Tools that `check_tools` has accepted: it does not check them again."""
+
+    __slots__ = ()
+
+
+def check_tools(tools: Any) -> Sequence[Mapping[str, Any]]:
+    """Return the tools, empty for None.
+
+    Raises:
+        LLMRequestError: a tool is wrong.
+    """
+    if tools is None:
+        return ()
+    if isinstance(tools, CheckedTools):
+        return tools
+    if not isinstance(tools, list | tuple):
+        raise invalid("tools", "must be a list of tools", tools)
+    known: set[str] = set()
+    for index, tool in enumerate(tools):
+        name = _check_tool(f"tools[{index}]", tool)
+        if name in known:
+            raise LLMRequestError(
+                f"tools[{index}].function.name must be unique, got {name!r} twice"
+            )
+        known.add(name)
+    return tools
+
+
+def _check_tool(where: str, tool: Any) -> str:
+    """Check a tool and return its name."""
+    if not isinstance(tool, Mapping) or tool.get("type") != "function":
+        raise invalid(where, 'must be {"type": "function", "function": {…}}', tool)
+    if unknown := tool.keys() - _TOOL_KEYS:
+        raise LLMRequestError(f"{where} must not have {quoted(unknown)}: a tool has no such key")
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        raise invalid(f"{where}.function", "must be an object", function)
+    where = f"{where}.function"
+    if unknown := function.keys() - _FUNCTION_KEYS:
+        raise LLMRequestError(
+            f"{where} must not have {quoted(unknown)}: a function has no such key"
+        )
+    name = function.get("name")
+    if not isinstance(name, str) or not _FUNCTION_NAME.fullmatch(name):
+        raise invalid(f"{where}.name", "must be 1 to 64 letters, digits, _ or -", name)
+    if not isinstance(function.get("description", ""), str):
+        raise invalid(f"{where}.description", "must be text", function["description"])
+    if not isinstance(function.get("parameters", {}), Mapping):
+        raise invalid(f"{where}.parameters", "must be a JSON schema", function["parameters"])
+    if not isinstance(function.get("strict", False), bool):
+        raise invalid(f"{where}.strict", "must be true or false", function["strict"])
+    return name
+
+
+def check_tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the tool choice in the form of `ModelCall`.
+
+    Raises:
+        LLMRequestError: the choice is wrong, or names a tool that does not exist.
+    """
+    if choice is None:
+        return None
+    if isinstance(choice, str) and choice in _CHOICES:
+        if choice == "required" and not tools:
+            raise LLMRequestError('tool_choice "required" needs at least one tool; pass tools')
+        return choice if tools else None  # providers reject a choice without tools
+    named = isinstance(choice, Mapping) and choice.get("type") == "function"
+    function = choice.get("function") if named else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(name, str):
+        raise invalid(
+            "tool_choice",
+            'must be "auto", "none", "required" or {"type": "function", "function": {"name": …}}',
+            choice,
+        )
+    if all(tool["function"]["name"] != name for tool in tools):
+        raise LLMRequestError(f"tool_choice must name a function in tools, got {name!r}")
+    return f"tool:{name}"

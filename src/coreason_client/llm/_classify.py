@@ -1,12 +1,16 @@
 """Classifies failed attempts: the error class, and whether a retry may succeed. Pure.
 
 The error codes of the provider decide, or else the HTTP status. The text of a message is not used,
-because it changes and is translated; the one exception is the table in `_overflow.py`.
+because it changes and is translated; the one exception is the table of
+requests that are too long for the model.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
 
 from .._http._checks import shown as shown_url
 from .._http._types import (
@@ -19,11 +23,9 @@ from .._http._types import (
 )
 from .._retry import RETRIED_STATUSES
 from .._secret import redacted_cause
-from ._fault import Fault, Malformed
-from ._json import parse_or_none
-from ._overflow import is_overflow
-from ._provider_text import clean_text, error_reason
-from ._route import Route
+from ._answer import Malformed, ProviderFault
+from ._json import clean_text, error_reason, parse_or_none
+from ._route import ModelRoute
 from ._server_delay import server_delay
 from .errors import (
     LLMAuthenticationError,
@@ -44,10 +46,11 @@ from .errors import (
 from .types import Usage
 
 __all__ = [
-    "Failure",
+    "FailedAttempt",
     "answer_failure",
     "connection_failure",
     "http_failure",
+    "is_overflow",
     "malformed_failure",
     "request_id",
 ]
@@ -155,7 +158,7 @@ _MAX_BODY = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedAttempt:
     """A failed attempt.
 
     `retryable`: a retry may succeed. `unsupported`: a parameter that the provider rejects; without
@@ -173,14 +176,14 @@ class Failure:
 
 
 def http_failure(
-    route: Route,
+    route: ModelRoute,
     head: ResponseHead,
-    fault: Fault | None,
+    fault: ProviderFault | None,
     body: bytes,
     now: Callable[[], float] = time.time,
-) -> Failure:
+) -> FailedAttempt:
     """Classify an error response, or an error inside a success."""
-    fault = fault or Fault("")
+    fault = fault or ProviderFault("")
     fault = replace(fault, codes=(*fault.codes, *_header_codes(head)))
     status = fault.status or head.status
     message = fault.message or error_reason(parse_or_none(body), body)
@@ -201,12 +204,12 @@ def http_failure(
         body=_text(body, route),
     )
     unsupported = clean_text(fault.param or "") if _UNSUPPORTED & set(fault.codes) else None
-    return Failure(error, _is_retryable(head, kind, status, known=known), unsupported or None)
+    return FailedAttempt(error, _is_retryable(head, kind, status, known=known), unsupported or None)
 
 
 def connection_failure(
-    route: Route, failure: TransportFailure, seconds: float, *, partway: bool = False
-) -> Failure:
+    route: ModelRoute, failure: TransportFailure, seconds: float, *, partway: bool = False
+) -> FailedAttempt:
     """Classify a failed connection, a damaged body, or a timeout of so many seconds."""
     source = f"from {route.profile.name} for model {route.model}{failure.via}"
     if failure.kind in TIMEOUT_FAILURES:
@@ -225,12 +228,17 @@ def connection_failure(
     error = kind(message, provider=route.profile.name, model=route.model)
     error.__cause__ = redacted_cause(failure.__cause__, route.redact)
     unsent = failure.kind in UNSENT_FAILURES or failure.kind is FailureKind.CERTIFICATE
-    return Failure(error, failure.kind not in FINAL_FAILURES, unsent=unsent)
+    return FailedAttempt(error, failure.kind not in FINAL_FAILURES, unsent=unsent)
 
 
 def malformed_failure(
-    route: Route, head: ResponseHead, why: Malformed | str, body: bytes, *, retryable: bool = False
-) -> Failure:
+    route: ModelRoute,
+    head: ResponseHead,
+    why: Malformed | str,
+    body: bytes,
+    *,
+    retryable: bool = False,
+) -> FailedAttempt:
     """Classify a response that cannot be parsed."""
     reason = clean_text(route.redact(str(why)))
     error = LLMResponseError(
@@ -242,25 +250,25 @@ def malformed_failure(
         request_id=request_id(head),
         body=_text(body, route),
     )
-    return Failure(error, retryable)
+    return FailedAttempt(error, retryable)
 
 
-def _invalid_message(route: Route, reason: str) -> str:
+def _invalid_message(route: ModelRoute, reason: str) -> str:
     return f"{route.profile.name} sent an invalid answer for model {route.model}: {reason}"
 
 
 def answer_failure(
-    route: Route,
+    route: ModelRoute,
     head: ResponseHead,
     error: LLMError,
     *,
     invalid: str | None = None,
     usage: Usage | None = None,
-) -> Failure:
+) -> FailedAttempt:
     """Add provider, model, status and request id to an error found in an answer."""
     error.provider, error.model, error.status = route.profile.name, route.model, head.status
     error.request_id = request_id(head)
-    return Failure(error, retryable=False, invalid=invalid, usage=usage)
+    return FailedAttempt(error, retryable=False, invalid=invalid, usage=usage)
 
 
 def _kind(codes: tuple[str, ...], status: int) -> type[LLMError]:
@@ -296,7 +304,7 @@ def _is_retryable(head: ResponseHead, kind: type[LLMError], status: int, *, know
 
 
 def _http_message(
-    route: Route, status: int, outer_status: int, reason: str, code: str | None
+    route: ModelRoute, status: int, outer_status: int, reason: str, code: str | None
 ) -> str:
     details = " ".join(filter(None, (reason, f"({code})" if code else "")))
     suffix = f": {details}" if details else ""
@@ -323,7 +331,7 @@ def request_id(head: ResponseHead) -> str | None:
     return None
 
 
-def _text(body: bytes, route: Route) -> str:
+def _text(body: bytes, route: ModelRoute) -> str:
     # Redact before cutting, and drop the part of a secret that the first cut may have left.
     longest_secret = max((len(secret) for secret in route.secrets()), default=0)
     beginning = body[: _MAX_BODY + longest_secret]
@@ -331,3 +339,72 @@ def _text(body: bytes, route: Route) -> str:
     if longest_secret and len(beginning) < len(body):
         text = text[: len(text) - longest_secret + 1]
     return text[:_MAX_BODY]
+
+
+# Requests that are too long for the model, if the provider has no code for it.
+#
+# The table has the error messages of each provider or server. The tests have an example of each,
+# with its source. For a known provider only its own messages count; behind a gateway or an unknown
+# host, the messages of all.
+
+_N = r"[0-9][0-9,]*"
+
+_OPENAI = rf"This model's maximum context length is {_N} tokens"  # vLLM and DeepSeek copy it
+_INPUT_AND_OUTPUT = rf"`inputs` tokens \+ `max_new_tokens` must be <= {_N}"
+
+_PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "openai": (_OPENAI,),
+    "azure": (_OPENAI,),
+    "anthropic": (
+        rf"prompt is too long: {_N} tokens > {_N} maximum",
+        rf"input length and `max_tokens` exceed context limit: {_N} \+ {_N} > {_N}",
+    ),
+    "gemini": (
+        rf"The input token count (?:\({_N}\) )?exceeds the maximum number of tokens allowed",
+    ),
+    "bedrock": (r"(?:^|: )Input is too long for requested model\.?$",),
+    "mistral": (rf"Prompt contains {_N} tokens.* too large for model with {_N} maximum context",),
+    "cerebras": (rf"messages or completion\. Current length is {_N} while limit is {_N}",),
+    "together": (_INPUT_AND_OUTPUT, _OPENAI),
+    "fireworks": (rf"The prompt is too long: {_N}, model maximum context length: {_N}",),
+    "deepseek": (_OPENAI,),
+    "xai": (rf"This model's maximum prompt length is {_N} but the request contains {_N} tokens",),
+    "openrouter": (rf"This endpoint's maximum context length is {_N} tokens",),
+    "cohere": (
+        rf"too many tokens: total number of tokens \(prompt and prediction\) cannot exceed {_N}",
+    ),
+    "vllm": (
+        _OPENAI,
+        rf"prompt \((?:total )?length {_N}\) is (?:too long to fit into|longer than) the",
+    ),
+    "sglang": (rf"The input \({_N} tokens\) is longer than the model's context length \({_N}",),
+    "tgi": (_INPUT_AND_OUTPUT,),
+    "lmstudio": (
+        rf"Attempts to keep the first {_N} tokens when (?:the )?context (?:the )?overflows",
+    ),
+    "llamacpp": (
+        r"exceeds? the available context size",
+        r"^Context size has been exceeded\.?$",
+        rf"Requested tokens \({_N}\) exceed context window of {_N}",
+    ),
+    "ollama": (r"^prompt too long; exceeded max context length by ",),
+    "copilot": (rf"prompt token count of {_N} exceeds the limit of {_N}",),
+}
+
+_ALIASES = {"gemini-openai": "gemini", "ollama-openai": "ollama"}
+"""Second names of providers."""
+
+_GATEWAYS = frozenset({"openrouter", "azure", "together", "fireworks", "vllm", "lmstudio"})
+"""Providers that forward the messages of other providers, or run the servers of others."""
+
+
+def is_overflow(provider: str, message: str) -> bool:
+    """Return True if an error message says that the request is too long for the model."""
+    return _messages_of(_ALIASES.get(provider, provider)).search(message) is not None
+
+
+@cache  # compiled on first use: it takes longer than to import any module of the AI client
+def _messages_of(provider: str) -> re.Pattern[str]:
+    own = provider in _PATTERNS and provider not in _GATEWAYS
+    known = _PATTERNS[provider] if own else chain.from_iterable(_PATTERNS.values())
+    return re.compile("|".join(f"(?:{pattern})" for pattern in known), re.ASCII)

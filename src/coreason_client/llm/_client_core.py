@@ -1,41 +1,45 @@
-"""What the sync and the async client share: checked arguments, routes and attempts. No I/O."""
+"""The core that both clients share: checked arguments, routes and attempts. No I/O."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._drive import Flow
 from .._http._checks import check_headers
 from ..errors import ArgumentError
 from ._answer import Tokens
 from ._argument_errors import invalid, unknown_option
-from ._attempts import BACKOFF, Attempts, PlanT, Policy
-from ._background import check_resume
-from ._call import KEEP_INVALID_CALLS, Call
+from ._attempts import BACKOFF, AnyResponse, Attempts, PlanT, Policy
+from ._call import DEFAULT_MODEL, KEEP_INVALID_CALLS, ModelCall
 from ._check_call import check_budget_key, check_call, check_flag, check_on_break
-from ._continuation import accepts_prefix
-from ._cost import cost
-from ._default_model import DEFAULT_MODEL
-from ._generate import generate_flow
-from ._limits import Limits
-from ._plan import Plan
-from ._price_table import DeferredPrice, prices_loaded
-from ._route import Route, Target, check_base_url, check_by_provider, check_provider
-from ._wire_choice import Wire, check_wire
+from ._continuation import accepts_prefix, check_resume
+from ._cost import DeferredPrice, cost, prices_loaded
+from ._limits import RateLimits
+from ._plan import CallPlan
+from ._reply import generate_flow
+from ._route import (
+    ModelRoute,
+    Target,
+    Wire,
+    check_base_url,
+    check_by_provider,
+    check_provider,
+    check_wire,
+)
 from .credentials import KeyLike, check_key_like
 from .errors import LLMRequestError
 from .observe._observation import Observation
 from .types import CallOptions, OnBreak, Response
 
 if TYPE_CHECKING:
-    from ._embed_plan import EmbedPlan
+    from ._embed import EmbedPlan
     from ._models import ModelsPlan
     from .observe.hooks import RequestHook, ResponseHook
     from .observe.telemetry import Telemetry
     from .router._cached_answer import CachedAnswer
     from .router._call_gate import CallGate
     from .router._routing import Routing
-    from .router._state import State
+    from .router._state import RouterState
     from .router.budgets import Budget
     from .router.cache import ResponseCache
     from .router.deployments import Router
@@ -48,11 +52,15 @@ _WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
 
 
 class ClientCore:
-    """Turns the arguments of a call into the attempts to send it; see `AsyncLLMClient`.
+    """Turns the arguments of a call into the attempts to send it.
+
+    `AsyncLLMClient` describes the arguments.
 
     Raises:
         ValueError: an argument is invalid.
     """
+
+    _last_policy: tuple[tuple[object, ...], Policy] | None = None
 
     def __init__(
         self,
@@ -75,7 +83,7 @@ class ClientCore:
         router: "Router | None" = None,
         budgets: "Budget | Sequence[Budget] | None" = None,
         cache: "ResponseCache | None" = None,
-        state: "State | None" = None,
+        state: "RouterState | None" = None,
         telemetry: "Telemetry | bool | None" = None,
         on_request: "RequestHook | None" = None,
         on_response: "ResponseHook | None" = None,
@@ -85,24 +93,15 @@ class ClientCore:
         self.timeout = _positive_number("timeout", timeout)
         self.max_retries = _whole_number("max_retries", max_retries, 0)
         self.deadline = None if deadline is None else _positive_number("deadline", deadline)
-        if max_concurrency is not None:
-            _whole_number("max_concurrency", max_concurrency, 1)
-        check_headers(headers or {})
-        self._target = Target(
-            self.base_url,
-            None if api_key is None else check_key_like(api_key),
-            check_by_provider("keys", keys, check_key_like),
-            None if provider is None else check_provider(provider),
-            dict(headers or {}),
-            check_wire(wire),
-            check_by_provider("base_urls", base_urls, check_base_url),
-        )
+        self._target = _target(self.base_url, api_key, provider, headers, wire, keys, base_urls)
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
-        self._routes: dict[str, Route] = {}
-        self._last_policy: tuple[tuple[object, ...], Policy] | None = None
+        self._routes: dict[str, ModelRoute] = {}
         self._observation = Observation(telemetry, on_request, on_response)
-        self._routing = self._new_routing(router, budgets, cache, state)
+        self._routing = _new_routing(router, budgets, cache, state, self._route)
+        if max_concurrency is not None:
+            _whole_number("max_concurrency", max_concurrency, 1)
+        self._connect(max_concurrency)
 
     def __repr__(self) -> str:
         name, model = type(self).__name__, str(self.default_model)
@@ -120,6 +119,13 @@ class ClientCore:
         route = self._route(self._model_or_default(model))
         return accepts_prefix(route.profile, route.model)
 
+    def _connect(self, max_concurrency: int | None) -> None:
+        """Create the connections of the client."""
+
+    def _returned(self, response: AnyResponse) -> AnyResponse:
+        """Return a response as the client returns it."""
+        return response
+
     def _attempts(
         self,
         messages: Any,
@@ -128,10 +134,10 @@ class ClientCore:
         temperature: Any,
         max_tokens: Any,
         options: dict[str, Any],
-        *,
         response_format: Any = None,
+        *,
         stream: bool = False,
-    ) -> Attempts[Plan]:
+    ) -> Attempts[CallPlan]:
         """Check the arguments of a call and return the attempts to send it.
 
         Raises:
@@ -139,17 +145,7 @@ class ClientCore:
             LLMAuthenticationError: there is no key.
             TypeError: there is no such option.
         """
-        fallbacks, tags, budget_key = (), (), None
-        on_break: OnBreak = "error"
-        reask, keep_invalid_calls = True, False
-        if options:
-            keep_invalid_calls = options.pop(KEEP_INVALID_CALLS, False)
-            _check_names(options)
-            fallbacks, tags = options.pop("fallbacks", ()), options.pop("tags", ())
-            budget_key = check_budget_key(options.pop("budget_key", None))
-            check_flag("cache", options.pop("cache", True))
-            on_break = check_on_break(options.pop("on_break", "error"))
-            reask = check_flag("reask", options.pop("reask", True))
+        own = _take_own_options(options) if options else _NO_OPTIONS
         call = check_call(
             messages,
             self._model_or_default(model),
@@ -158,26 +154,30 @@ class ClientCore:
             max_tokens,
             response_format=response_format,
             stream=stream,
-            keep_invalid_calls=keep_invalid_calls,
+            keep_invalid_calls=own.keep_invalid_calls,
             **options,
         )
-        reask = reask and (not stream or on_break == "restart")
+        return self._attempts_of(call, own)
+
+    def _attempts_of(self, call: ModelCall, own: "_OwnOptions") -> Attempts[CallPlan]:
+        reask = own.reask and (not call.stream or own.on_break == "restart")
         if self._routing is not None:
-            gate = self._routing.gate(call, _check_fallbacks(fallbacks), budget_key, tags)
+            fallbacks = _check_fallbacks(own.fallbacks)
+            gate = self._routing.gate(call, fallbacks, own.budget_key, own.tags)
             if gate is not None:
                 models = gate.fallbacks.reachable()
                 return self._new_attempts(
-                    [gate.plan], models, on_break=on_break, reask=reask, gate=gate
+                    [gate.plan], models, on_break=own.on_break, reask=reask, gate=gate
                 )
-        elif tags:
+        elif own.tags:
             raise LLMRequestError("tags select deployments of a router, but there is no router")
         if call.resume:
             check_resume(call, self._route(call.model))
-        plans = self._plans(call, fallbacks)
-        return self._new_attempts(plans, on_break=on_break, reask=reask)
+        plans = self._plans(call, own.fallbacks)
+        return self._new_attempts(plans, on_break=own.on_break, reask=reask)
 
     def _flow(
-        self, attempts: Attempts[Plan], response_format: Any, options: CallOptions
+        self, attempts: Attempts[CallPlan], response_format: Any, options: CallOptions
     ) -> Flow[Response]:
         """Return the flow of `generate`, which may look for the answer in the cache first."""
         flow = generate_flow(attempts, response_format)
@@ -185,7 +185,7 @@ class ClientCore:
         return flow if cached is None else cached.flow(flow)
 
     def _cached_answer(
-        self, attempts: Attempts[Plan], response_format: Any, options: CallOptions
+        self, attempts: Attempts[CallPlan], response_format: Any, options: CallOptions
     ) -> "CachedAnswer | None":
         """Return the answer of a call in the cache, None if no cache is used."""
         if self._routing is None or not options.get("cache", True):
@@ -197,18 +197,10 @@ class ClientCore:
         route = self._route(model)
         return cost(route.profile.prices, route.model, tokens)
 
-    def _new_routing(self, router: Any, budgets: Any, cache: Any, state: Any) -> "Routing | None":
-        """Return the router, budgets, cache and state of the client, None if it has none."""
-        if router is None and budgets is None and cache is None and state is None:
-            return None
-        from .router._routing import Routing  # most programs do not need it
-
-        return Routing(router, budgets, cache, state, self._route)
-
     def _model_or_default(self, model: Any) -> Any:
         return self.default_model if model is DEFAULT_MODEL else model
 
-    def _plans(self, call: Call, fallbacks: Any) -> list[Plan]:
+    def _plans(self, call: ModelCall, fallbacks: Any) -> list[CallPlan]:
         plans = [self._plan(call, call.model)]
         if fallbacks:
             plans += [self._plan(call, name) for name in _check_fallbacks(fallbacks)]
@@ -218,13 +210,13 @@ class ClientCore:
                 plan.pricing = deferred
         return plans
 
-    def _plan(self, call: Call, model: str) -> Plan:
+    def _plan(self, call: ModelCall, model: str) -> CallPlan:
         route = self._route(model)
         if route.model != call.model:
             call = replace(call, model=route.model)
-        return Plan(call, route, model)
+        return CallPlan(call, route, model)
 
-    def _route(self, model: str) -> Route:
+    def _route(self, model: str) -> ModelRoute:
         route = self._routes.get(model)
         if route is None:
             if len(self._routes) >= _MAX_ROUTES:
@@ -241,8 +233,7 @@ class ClientCore:
             LLMRequestError: an argument is wrong, or the provider has no embeddings.
             LLMAuthenticationError: there is no key.
         """
-        from ._embed_call import check_embed  # most programs do not need embeddings
-        from ._embed_plan import EmbedPlan, embed_format
+        from ._embed import EmbedPlan, check_embed, embed_format  # most programs do not need them
 
         call = check_embed(texts, model, dimensions, extra)
         route = self._route(call.model)
@@ -320,16 +311,70 @@ class ClientCore:
         return policy
 
 
-def _check_names(options: Mapping[str, Any]) -> None:
+class _OwnOptions(NamedTuple):
+    """The options of a call that are not part of its request."""
+
+    fallbacks: Any = ()
+    tags: Any = ()
+    budget_key: str | None = None
+    on_break: OnBreak = "error"
+    reask: bool = True
+    keep_invalid_calls: bool = False
+
+
+_NO_OPTIONS = _OwnOptions()
+
+
+def _take_own_options(options: dict[str, Any]) -> _OwnOptions:
+    """Check the names of all options, and remove those that are not part of the request."""
+    keep_invalid_calls = options.pop(KEEP_INVALID_CALLS, False)
     if not options.keys() <= _OPTIONS:
         raise unknown_option(options.keys() - _OPTIONS, _OPTIONS)
+    fallbacks, tags = options.pop("fallbacks", ()), options.pop("tags", ())
+    budget_key = check_budget_key(options.pop("budget_key", None))
+    check_flag("cache", options.pop("cache", True))
+    on_break = check_on_break(options.pop("on_break", "error"))
+    reask = check_flag("reask", options.pop("reask", True))
+    return _OwnOptions(fallbacks, tags, budget_key, on_break, reask, keep_invalid_calls)
 
 
-def _limits(requests: float | None, tokens: float | None) -> Limits | None:
+def _target(
+    base_url: str | None,
+    api_key: KeyLike | None,
+    provider: str | None,
+    headers: Mapping[str, str] | None,
+    wire: Wire | None,
+    keys: Mapping[str, KeyLike] | None,
+    base_urls: Mapping[str, str] | None,
+) -> Target:
+    check_headers(headers or {})
+    return Target(
+        base_url,
+        None if api_key is None else check_key_like(api_key),
+        check_by_provider("keys", keys, check_key_like),
+        None if provider is None else check_provider(provider),
+        dict(headers or {}),
+        check_wire(wire),
+        check_by_provider("base_urls", base_urls, check_base_url),
+    )
+
+
+def _new_routing(
+    router: Any, budgets: Any, cache: Any, state: Any, route: Callable[[str], ModelRoute]
+) -> "Routing | None":
+    """Return the router, budgets, cache and state of a client, None if it has none."""
+    if router is None and budgets is None and cache is None and state is None:
+        return None
+    from .router._routing import Routing  # most programs do not need it
+
+    return Routing(router, budgets, cache, state, route)
+
+
+def _limits(requests: float | None, tokens: float | None) -> RateLimits | None:
     for name, limit in (("requests_per_minute", requests), ("tokens_per_minute", tokens)):
         if limit is not None:
             _positive_number(name, limit)
-    return None if requests is None and tokens is None else Limits(requests, tokens)
+    return None if requests is None and tokens is None else RateLimits(requests, tokens)
 
 
 def _check_fallbacks(fallbacks: Any) -> Sequence[str]:

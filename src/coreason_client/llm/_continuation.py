@@ -1,4 +1,4 @@
-"""Answers that continue a given beginning: which models can, and what is new in an answer. Pure.
+"""Answers that go on: after a given beginning, after a break, or in the background. Pure.
 
 The last message of a call is the beginning of the answer: an assistant message with
 `"prefix": True`. The rules:
@@ -13,23 +13,34 @@ The last message of a call is the beginning of the answer: an assistant message 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from ._answer import Answer
-from ._profile import Profile
-from ._reader import Piece
+from ._adapter import Piece
+from ._answer import ModelAnswer, estimate_text
+from ._call import ModelCall
+from ._profile import ProviderProfile
+from ._route import ModelRoute
 from .errors import LLMRequestError
 from .types import Message, TextDelta
 
 __all__ = [
     "FIELDS",
+    "RESUMABLE_SECONDS",
     "Continuation",
     "accepts_prefix",
+    "background_body",
+    "cancel_url",
     "check_continuation",
+    "check_resume",
     "continuation_base",
     "continuation_fields",
     "continued",
+    "continued_call",
+    "corrected_call",
+    "has_background",
+    "is_plain_text",
     "prefix_of",
+    "resume_url",
     "sent_messages",
 ]
 
@@ -43,14 +54,14 @@ def prefix_of(messages: Sequence[Mapping[str, Any]]) -> str | None:
     return last["content"] if "prefix" in last else None
 
 
-def accepts_prefix(profile: Profile, model: str) -> bool:
+def accepts_prefix(profile: ProviderProfile, model: str) -> bool:
     """Return True if a model can continue a given beginning of its answer."""
     if profile.prefix_form is None:
         return False
     return not profile.prefix_models or model.startswith(profile.prefix_models)
 
 
-def check_continuation(profile: Profile, model: str) -> None:
+def check_continuation(profile: ProviderProfile, model: str) -> None:
     """Check that a model can continue a given beginning of its answer.
 
     Raises:
@@ -64,7 +75,7 @@ def check_continuation(profile: Profile, model: str) -> None:
         )
 
 
-def continuation_base(base: str, profile: Profile) -> str:
+def continuation_base(base: str, profile: ProviderProfile) -> str:
     """Return the base URL for a continuation, which is another one at some providers."""
     parts = urlsplit(base)
     if not profile.prefix_path or parts.hostname not in profile.hosts:
@@ -72,13 +83,13 @@ def continuation_base(base: str, profile: Profile) -> str:
     return f"{parts.scheme}://{parts.netloc}{profile.prefix_path}"
 
 
-def continuation_fields(prefix: str | None, profile: Profile) -> Mapping[str, Any]:
+def continuation_fields(prefix: str | None, profile: ProviderProfile) -> Mapping[str, Any]:
     """Return the fields that a request needs, so that the last message is continued."""
     wanted = profile.prefix_form == "continue_final_message" and prefix and prefix.strip()
     return FIELDS if wanted else {}
 
 
-def sent_messages(messages: Sequence[Message], profile: Profile) -> Sequence[Message]:
+def sent_messages(messages: Sequence[Message], profile: ProviderProfile) -> Sequence[Message]:
     """Return the messages to send: the beginning without white space at its end."""
     prefix = prefix_of(messages)
     if prefix is None:
@@ -152,9 +163,122 @@ class Continuation:
         return new
 
 
-def continued(answer: Answer, prefix: str | None, profile: Profile) -> Answer:
+def continued(answer: ModelAnswer, prefix: str | None, profile: ProviderProfile) -> ModelAnswer:
     """Return the answer without what the given beginning already has."""
     if prefix is None or not answer.content:
         return answer
     rest = Continuation(prefix, repeats=profile.repeats_prefix)
     return replace(answer, content=rest.add(answer.content) + rest.flush())
+
+
+# Calls that follow an answer which broke or is not valid.
+#
+# * Continuation. The text so far is sent as the beginning of the answer, for the model to continue
+#   it. What was produced is subtracted from `max_tokens`. Only plain text is continued: not a tool
+#   call, not reasoning, not JSON.
+# * Correction. An answer that does not match `response_format` is sent back with the reason.
+
+
+def is_plain_text(call: ModelCall, received: ModelAnswer) -> bool:
+    """Return True if what was received of an answer is text that a model can continue."""
+    only_text = not (received.calls or received.reasoning or received.media)
+    return call.schema is None and only_text and bool(received.content)
+
+
+def continued_call(call: ModelCall, text: str) -> ModelCall:
+    """Return the call that continues an answer after the given text.
+
+    `call` is that of the whole answer, which may itself have a given beginning.
+    """
+    given = prefix_of(call.messages)
+    before = call.messages if given is None else call.messages[:-1]
+    beginning: Message = {"role": "assistant", "content": (given or "") + text, "prefix": True}
+    left = None if call.max_tokens is None else max(1, call.max_tokens - estimate_text(text))
+    return replace(call, messages=[*before, beginning], max_tokens=left)
+
+
+def corrected_call(call: ModelCall, answer: str, reason: str) -> ModelCall:
+    """Return the call that asks the model to correct its answer."""
+    asked = (
+        f"This answer is not valid: it {reason}\n\n"
+        "Send the complete, corrected answer, and nothing else."
+    )
+    messages = [
+        *call.messages,
+        {"role": "assistant", "content": answer or "(empty)"},
+        {"role": "user", "content": asked},
+    ]
+    return replace(call, messages=messages)
+
+
+# Background responses of the Responses API: their requests, and how they are resumed.
+#
+# A background response is produced whether or not anybody is connected, and its stream can be read
+# again from any event. The provider stores it for about ten minutes, also if the organisation has
+# an agreement that nothing is stored, and it is billed until it ends or is cancelled. So it is used
+# only if the caller asks for streams that can be resumed.
+
+RESUMABLE_SECONDS = 600.0
+"""Seconds after its creation during which a background response is stored, and can be resumed."""
+
+
+def has_background(profile: ProviderProfile) -> bool:
+    """Return True if a provider, in this wire format, has background responses."""
+    return profile.wire == "responses" and profile.background
+
+
+def check_resume(call: ModelCall, route: ModelRoute) -> None:
+    """Check that a call can have a stream that is resumed.
+
+    Raises:
+        LLMRequestError: it cannot.
+    """
+    if not call.stream:
+        raise LLMRequestError("resume must be left out: only a stream can be resumed")
+    if has_background(route.profile):
+        return
+    name = route.profile.name
+    if route.profile.background:
+        advice = f'create the client with wire="responses", since {name} resumes only that API'
+    else:
+        advice = f"leave it out, since streams of {name} cannot be resumed"
+    raise LLMRequestError(
+        f"resume=True is not possible for model {call.model!r}: {advice}",
+        provider=name,
+        model=call.model,
+    )
+
+
+def background_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a request for a background response that is streamed."""
+    return {**body, "background": True, "store": True, "stream": True}
+
+
+def resume_url(
+    url: str, response_id: str, sequence: int | None, include: Sequence[str] = ()
+) -> str:
+    """Return the URL to read a stream from, by GET.
+
+    Args:
+        url: the URL to which the request for the response was sent.
+        response_id: the id of the response.
+        sequence: the number of the last event that was read, None to read all events.
+        include: the field `include` of the body of the request, without which the rest of the
+            stream would lack encrypted reasoning.
+    """
+    query = {"stream": "true", "starting_after": sequence, "include[]": list(include)}
+    given = {name: value for name, value in query.items() if value not in (None, [])}
+    return _url(url, response_id, "", urlencode(given, doseq=True))
+
+
+def cancel_url(url: str, response_id: str) -> str:
+    """Return the URL that cancels a background response, by POST without a body."""
+    return _url(url, response_id, "/cancel", "")
+
+
+def _url(url: str, response_id: str, suffix: str, query: str) -> str:
+    path, _, own_query = url.partition("?")
+    queries = "&".join(filter(None, (own_query, query)))
+    # The id was received: quoted, it cannot lead to another path.
+    response_path = f"{path}/{quote(response_id, safe='')}{suffix}"
+    return f"{response_path}?{queries}" if queries else response_path

@@ -1,4 +1,4 @@
-"""Decodes `application/vnd.amazon.eventstream`, the binary framing of AWS. Pure.
+"""Decodes `application/vnd.amazon.eventstream`, the binary framing of AWS, and its events. Pure.
 
 A frame is, with all numbers big-endian:
 
@@ -21,7 +21,11 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 from zlib import crc32
 
-__all__ = ["EventStreamDecoder", "EventStreamError", "HeaderValue", "Message"]
+from ..sse import ServerSentEvent
+from ._answer import FaultReceived, Malformed, ProviderFault
+from ._json import mapping, parse_or_none, text
+
+__all__ = ["EventFrames", "EventMessage", "EventStreamDecoder", "EventStreamError", "HeaderValue"]
 
 HeaderValue: TypeAlias = bool | int | bytes | str | datetime | UUID
 
@@ -40,7 +44,7 @@ class EventStreamError(Exception):
     """The bytes are not a valid event stream, or a frame exceeds the size limit."""
 
 
-class Message(NamedTuple):
+class EventMessage(NamedTuple):
     """One decoded frame."""
 
     headers: Mapping[str, HeaderValue]
@@ -57,7 +61,7 @@ class EventStreamDecoder:
         self._error: str | None = None
         self._max_frame_bytes = max_frame_bytes
 
-    def messages(self, chunk: bytes) -> Iterator[Message]:
+    def messages(self, chunk: bytes) -> Iterator[EventMessage]:
         """Decode bytes and yield the messages that are now complete.
 
         Raises:
@@ -75,7 +79,7 @@ class EventStreamDecoder:
             self._buffer.clear()
             raise
 
-    def _next(self) -> Message | None:
+    def _next(self) -> EventMessage | None:
         """Remove the first frame from the buffer and return it, None if it is incomplete."""
         buffer = self._buffer
         if len(buffer) < _PRELUDE.size:
@@ -92,7 +96,7 @@ class EventStreamDecoder:
         if _CHECKSUM.unpack_from(frame, end)[0] != crc32(memoryview(frame)[:end]):
             raise EventStreamError("the checksum of a frame is wrong")
         start = _PRELUDE.size + headers_length
-        return Message(_headers(frame[_PRELUDE.size : start]), frame[start:end])
+        return EventMessage(_headers(frame[_PRELUDE.size : start]), frame[start:end])
 
     def _check_lengths(self, total: int, headers_length: int) -> None:
         if total > self._max_frame_bytes:
@@ -169,3 +173,40 @@ def _time(milliseconds: int) -> datetime:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         raise EventStreamError(f"the timestamp {milliseconds} is out of range") from None
+
+
+class EventFrames:
+    """Decodes one stream; `max_bytes` limits the length of a frame."""
+
+    __slots__ = ("_decoder",)
+
+    def __init__(self, max_bytes: int) -> None:
+        self._decoder = EventStreamDecoder(max_bytes)
+
+    def events(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """Decode bytes and yield the events that are now complete, also those before an error.
+
+        Raises:
+            FaultReceived: a frame is an exception or an error; its type is the code.
+            Malformed: the stream is damaged, or a frame is too large.
+        """
+        try:
+            yield from map(_event, self._decoder.messages(chunk))
+            return
+        except EventStreamError as error:
+            damage = str(error)
+        # Not inside `except`: the context of the error would contain data from the provider.
+        raise Malformed(f"the event stream is damaged: {damage}")
+
+
+def _event(message: EventMessage) -> ServerSentEvent:
+    headers = message.headers
+    kind = headers.get(":message-type", "event")
+    if kind == "event":
+        return ServerSentEvent(message.payload, text(headers.get(":event-type")).encode())
+    described = mapping(parse_or_none(message.payload))
+    code = text(headers.get(":exception-type")) or text(headers.get(":error-code"))
+    code = code[:1].upper() + code[1:]  # the same exceptions begin with a capital outside of frames
+    reason = text(described.get("message")) or text(headers.get(":error-message"))
+    codes = (code,) if code else ()
+    raise FaultReceived(ProviderFault(reason or code or f"a frame of type {kind!r}", codes))

@@ -5,20 +5,28 @@ not blank distinguishes the two: neither a server-sent event nor a frame of an e
 starts with a zero, begins like a JSON value.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
-from ._lines import LineDecoder, LineTooLong
+
+__all__ = [
+    "MAX_ANSWER_BYTES",
+    "FrameDecoder",
+    "FrameTooLarge",
+    "Framing",
+    "LineDecoder",
+    "LineTooLong",
+]
 
 if TYPE_CHECKING:
-    from ._event_frames import EventFrames
+    from ._eventstream import EventFrames
 
-__all__ = ["MAX_ANSWER_BYTES", "FrameDecoder", "FrameTooLarge", "Framing"]
 
 Framing: TypeAlias = Literal["sse", "ndjson", "eventstream"]
-"""How the events of a stream are separated."""
+"""The format that separates the events of a stream."""
 
 _MAX_EVENT_BYTES = 10_000_000
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -134,6 +142,87 @@ class FrameDecoder:
 
 
 def _event_frames() -> "EventFrames":
-    from ._event_frames import EventFrames  # only one provider needs it
+    from ._eventstream import EventFrames  # only one provider needs it
 
     return EventFrames(_MAX_EVENT_BYTES)
+
+
+# NDJSON lines, with bounded memory and in linear time.
+
+
+class LineTooLong(Exception):
+    """A line exceeds the limit; `lines` were completed before it by the same call."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        super().__init__("a line is longer than the limit")
+        self.lines = lines
+
+
+class LineDecoder:
+    """Decodes one stream of lines; blank lines are skipped."""
+
+    __slots__ = ("_limit", "_pending", "_size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pending: list[bytes] = []
+        self._size = 0
+
+    def lines(self, chunk: bytes) -> Iterator[bytes]:
+        """Decode bytes and yield the lines that are now complete.
+
+        Like `feed`, but the lines before an error are yielded first.
+
+        Raises:
+            LineTooLong: while iterating.
+        """
+        try:
+            yield from self.feed(chunk)
+        except LineTooLong as error:
+            yield from error.lines
+            raise
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Decode bytes and return the lines that are now complete.
+
+        Raises:
+            LineTooLong: a line, complete or not, exceeds the limit.
+        """
+        end = chunk.rfind(b"\n")
+        if end < 0:
+            self._keep(chunk)
+            return []
+        self._pending.append(chunk[:end])
+        lines = b"".join(self._pending).split(b"\n")
+        if max(map(len, lines)) > self._limit:
+            raise LineTooLong(_without_blank(self._before_too_long(lines)))
+        self._pending.clear()
+        self._size = 0
+        complete = _without_blank(lines)
+        self._keep(chunk[end + 1 :], complete)
+        return complete
+
+    def flush(self) -> list[bytes]:
+        """Return the last line, which may lack a line end."""
+        rest = _stripped(b"".join(self._pending))
+        self._pending.clear()
+        self._size = 0
+        return [rest] if rest else []
+
+    def _before_too_long(self, lines: list[bytes]) -> list[bytes]:
+        return list(takewhile(lambda line: len(line) <= self._limit, lines))
+
+    def _keep(self, piece: bytes, complete: Sequence[bytes] = ()) -> None:
+        """Store a piece of an incomplete line."""
+        self._pending.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise LineTooLong(list(complete))
+
+
+def _without_blank(lines: list[bytes]) -> list[bytes]:
+    return [line for line in map(_stripped, lines) if line]
+
+
+def _stripped(line: bytes) -> bytes:
+    return line.strip(b"\r ")

@@ -1,12 +1,14 @@
-"""The arguments of a client from the environment and `.env`."""
+"""Clients from the environment and `.env`: their arguments, and those that functions share."""
 
+import threading
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from .. import _fork
 from .._http._checks import check_key
 from ..errors import ArgumentError, MissingExtraError
-from ._client_core import check_model_name
+from ._client_core import ClientCore, check_model_name
 from ._route import check_base_url, known_host
 from .credentials import check_key_like
 from .errors import LLMRequestError
@@ -16,12 +18,16 @@ if TYPE_CHECKING:
     from .settings import Configuration
 
 __all__ = [
+    "SharedClients",
     "client_arguments",
     "environment_arguments",
     "import_async_client",
     "missing_extra",
     "read_configuration",
+    "shared_client",
 ]
+
+ClientT = TypeVar("ClientT", bound=ClientCore)
 
 
 def environment_arguments(options: dict[str, Any]) -> dict[str, Any]:
@@ -116,3 +122,51 @@ def _base_urls(configuration: "Configuration") -> dict[str, str]:
 def missing_extra() -> MissingExtraError:
     """Return the error for a package of the extra `llm` that is not installed."""
     return MissingExtraError("the AI client", "llm")
+
+
+class SharedClients:
+    """The clients of the functions, each with the configuration that it was created for."""
+
+    def __init__(self) -> None:
+        self._clients: dict[type, tuple[Configuration, Any]] = {}
+        self._lock = threading.Lock()
+        _fork.register(self)
+
+    def client(self, kind: type[ClientT]) -> ClientT:
+        """Return the client for the current configuration."""
+        configuration = read_configuration()
+        known = self._clients.get(kind)
+        if known is None or known[0] is not configuration:
+            with self._lock:
+                return self._create(kind, configuration)
+        current: ClientT = known[1]
+        return current
+
+    def _create(self, kind: type[ClientT], configuration: "Configuration") -> ClientT:
+        known = self._clients.get(kind)
+        if known is not None and known[0] is configuration:  # another thread was faster
+            current: ClientT = known[1]
+            return current
+        client: Any = kind(**client_arguments(configuration, configuration.base_url))
+        client._abandon.detach()  # the connections outlive the client, for the next one
+        if known is not None:
+            client._sessions = known[1]._sessions
+        self._clients[kind] = configuration, client
+        created: ClientT = client
+        return created
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent process may hold."""
+        self._lock = threading.Lock()
+
+
+_shared = SharedClients()
+
+
+def shared_client(kind: type[ClientT]) -> ClientT:
+    """Return the client of the functions for single calls.
+
+    Raises:
+        LLMRequestError: a variable has an invalid value.
+    """
+    return _shared.client(kind)

@@ -1,4 +1,4 @@
-"""Reads values from untrusted JSON, in which any value may have any type, and encodes JSON."""
+"""Reads values and text from untrusted JSON, in which any value may have any type; encodes JSON."""
 
 import json
 import re
@@ -7,10 +7,17 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from .errors import LLMRequestError
+from .types import Delta, Restarted, TextDelta
+
 __all__ = [
+    "GrowingValue",
+    "clean_text",
     "codes",
     "count",
     "encode",
+    "encode_body",
+    "error_reason",
     "http_status",
     "is_finite",
     "items",
@@ -18,6 +25,8 @@ __all__ = [
     "parse",
     "parse_or_none",
     "text",
+    "with_extra",
+    "with_query",
     "without_lone_surrogates",
 ]
 
@@ -143,3 +152,147 @@ def http_status(value: Any) -> int | None:
     """Return a number if it is the HTTP status of an error, else None."""
     number = count(value)
     return number if number is not None and 400 <= number < 600 else None
+
+
+# Bodies of requests.
+
+
+def encode_body(body: Mapping[str, Any], model: str) -> bytes:
+    """Return a body as JSON; `model` is for the error.
+
+    Raises:
+        LLMRequestError: a value cannot be encoded.
+    """
+    try:
+        return encode(body)
+    except ValueError as error:
+        raise LLMRequestError(
+            f"the request cannot be encoded as JSON: {error}", model=model
+        ) from None
+
+
+def with_extra(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the caller's own fields to a body: objects are merged, other values replaced."""
+    for name, value in extra.items():
+        known = body.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            value = {**known, **value}
+        body[name] = value
+    return body
+
+
+def with_query(url: str, query: str) -> str:
+    """Add a query, which may be empty, to a URL."""
+    return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+
+
+# The JSON value of an answer while it is being received.
+#
+# Parsing the whole text after every piece would take quadratic time. So a text is parsed again only
+# after it has grown by a fraction of its length, and at the end.
+
+_FRACTION = 64  # the text must grow by 1/64 before it is parsed again
+_NOTHING = object()
+
+
+class GrowingValue:
+    """Adds up the text of deltas and parses the part that was received."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._new: list[str] = []
+        self._new_length = 0
+        self._value: Any = _NOTHING
+
+    @property
+    def value(self) -> Any:
+        """The value as far as it was received."""
+        return self._value
+
+    def add(self, delta: Delta) -> bool:
+        """Add a delta; return True if the value has changed."""
+        if isinstance(delta, Restarted):
+            self.__init__()  # type: ignore[misc]
+            return False
+        if not isinstance(delta, TextDelta):
+            return False
+        self._new.append(delta.text)
+        self._new_length += len(delta.text)
+        if self._new_length * _FRACTION < len(self._text):
+            return False
+        return self._parse()
+
+    def finish(self) -> bool:
+        """Parse the rest at the end of the answer; return True if the value has changed."""
+        return bool(self._new) and self._parse()
+
+    def _parse(self) -> bool:
+        self._text += "".join(self._new)
+        self._new, self._new_length = [], 0
+        try:
+            value = from_json(self._text, allow_partial="trailing-strings")
+        except (ValueError, TypeError):  # not JSON yet, or not at all
+            return False
+        if value == self._value:
+            return False
+        self._value = value
+        return True
+
+
+# Text from providers, made safe for our messages: bounded, without control characters.
+
+# Control characters could forge log lines or control a terminal; the others reorder or hide text.
+_CONTROLS = re.compile("[\x00-\x20\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+_MAX_CHARS = 500
+_MAX_BYTES = 65_536  # far more than is shown, so that no key is cut before it is redacted
+_REASON_KEYS = (
+    "message",
+    "Message",
+    "error_description",
+    "error",
+    "msg",
+    "detail",
+    "details",
+    "title",
+)
+_LIST_KEYS = ("errors", "detail", "error")
+
+
+def clean_text(text: str, max_chars: int = _MAX_CHARS) -> str:
+    """Return text as one line that is safe to log, cut to a length."""
+    line = _CONTROLS.sub(" ", without_lone_surrogates(text[: 4 * max_chars]))
+    return line.strip()[:max_chars]
+
+
+def error_reason(reply: Any, body: bytes) -> str:
+    """Return the reason in an error response of any form, empty if there is none.
+
+    `reply` is the parsed body, None if it is not JSON.
+    """
+    if reply is None:
+        start = body[:_MAX_BYTES].decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+        # Neither a web page nor a JSON null is a reason.
+        return "" if start.startswith("<") or start.strip() == "null" else start
+    return _reason(reply)
+
+
+def _reason(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_listed_reason, value[:10])))
+    described = mapping(value)
+    for name in _REASON_KEYS:
+        if found := text(described.get(name)):
+            return found
+    for name in _LIST_KEYS:
+        if found := _reason(described.get(name) or ""):
+            return found
+    return ""
+
+
+def _listed_reason(value: Any) -> str:
+    """Return one of several reasons, with the field that it concerns (`loc` in FastAPI)."""
+    where = ".".join(map(str, items(mapping(value).get("loc"))))
+    reason = _reason(value)
+    return f"{where}: {reason}" if where and reason else reason

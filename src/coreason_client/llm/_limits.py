@@ -1,4 +1,4 @@
-"""Limits on requests and tokens per minute. Pure: the time is passed in.
+"""Limits that hold attempts back: requests and tokens per minute, and the gate of a router. Pure.
 
 The guarantee: in every window of 60 seconds, wherever it begins, the requests sent and the tokens
 reserved for them stay within the limits.
@@ -15,10 +15,18 @@ reserved for them stay within the limits.
 
 import threading
 from collections import deque
+from typing import Literal, Protocol, TypeVar
 
 from .. import _fork
+from .._drive import Action, Wait
+from .._http._types import ResponseHead
+from ._classify import FailedAttempt
+from ._plan import RequestPlan
+from ._route import ModelRoute
+from .errors import LLMError
+from .types import Usage
 
-__all__ = ["CallLimits", "Limits", "Reservation"]
+__all__ = ["AttemptGate", "CallLimits", "LimitReservation", "PlanT", "RateLimits"]
 
 _MINUTE = 60.0
 _MAX_ENTRIES = 1024  # above it, entries that are close together are merged
@@ -118,7 +126,7 @@ class _Share:
             self._limit.sent.correct(self._sent, difference)
 
 
-class Reservation:
+class LimitReservation:
     """One request and its tokens, planned for a time."""
 
     __slots__ = ("sent", "shares", "time", "tokens")
@@ -130,7 +138,7 @@ class Reservation:
         self.sent = False
 
 
-class Limits:
+class RateLimits:
     """Requests and tokens per minute; None for no limit. It may be used from several threads."""
 
     def __init__(self, requests: float | None, tokens: float | None) -> None:
@@ -144,12 +152,12 @@ class Limits:
         """Replace the lock, which a thread of the parent process may hold."""
         self._lock = threading.Lock()
 
-    def reserve(self, tokens: int, now: float, max_wait: float) -> Reservation | None:
+    def reserve(self, tokens: int, now: float, max_wait: float) -> LimitReservation | None:
         """Plan a request with so many tokens; None if it would wait `max_wait` seconds or more."""
         with self._lock:
             return self._reserve(tokens, now, max_wait)
 
-    def _reserve(self, tokens: int, now: float, max_wait: float) -> Reservation | None:
+    def _reserve(self, tokens: int, now: float, max_wait: float) -> LimitReservation | None:
         of_requests, of_tokens = self._requests, self._tokens
         time = start = max(now, self._last)
         if of_requests is not None:
@@ -162,16 +170,16 @@ class Limits:
         requests = None if of_requests is None else _Share(of_requests, 1, time)
         share = None if of_tokens is None else _Share(of_tokens, tokens, time)
         shares = tuple(one for one in (requests, share) if one is not None)
-        return Reservation(time, shares, share)
+        return LimitReservation(time, shares, share)
 
-    def wait(self, reservation: Reservation, now: float) -> float:
+    def wait(self, reservation: LimitReservation, now: float) -> float:
         """Return the seconds before a request may be sent; at 0 it counts as sent now."""
         if reservation.sent:
             return 0.0
         with self._lock:
             return self._wait(reservation, now)
 
-    def _wait(self, reservation: Reservation, now: float) -> float:
+    def _wait(self, reservation: LimitReservation, now: float) -> float:
         time = max(now, reservation.time)
         for share in reservation.shares:
             time = max(time, share.earliest(now))
@@ -182,13 +190,13 @@ class Limits:
         reservation.sent = True
         return 0.0
 
-    def cancel(self, reservation: Reservation) -> None:
+    def cancel(self, reservation: LimitReservation) -> None:
         """Drop the reservation of a request that will not be sent."""
         with self._lock:
             for share in reservation.shares:
                 share.correct(0)
 
-    def settle(self, reservation: Reservation, tokens: int) -> None:
+    def settle(self, reservation: LimitReservation, tokens: int) -> None:
         """Correct the tokens of a request that was sent."""
         if reservation.tokens is not None:
             with self._lock:
@@ -200,9 +208,9 @@ class CallLimits:
 
     __slots__ = ("_limits", "_reservation")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RateLimits) -> None:
         self._limits = limits
-        self._reservation: Reservation | None = None
+        self._reservation: LimitReservation | None = None
 
     def wait(self, tokens: int, now: float, max_wait: float) -> float | None:
         """Return the seconds before the next attempt; None if they are `max_wait` or more."""
@@ -227,3 +235,62 @@ class CallLimits:
         reservation, self._reservation = self._reservation, None
         if reservation is not None and not reservation.sent:
             self._limits.cancel(reservation)
+
+
+PlanT = TypeVar("PlanT", bound=RequestPlan)
+
+
+class AttemptGate(Protocol[PlanT]):
+    """Reserves each attempt before it is sent, and settles it afterwards, exactly once.
+
+    These are the decisions of a router and of budgets; a client without both has no gate.
+
+    Attributes:
+        plan: the request of the current attempt.
+    """
+
+    plan: PlanT
+
+    def cache_plan(self) -> tuple[str, PlanT, list[ModelRoute]]:
+        """Return the name of the first model, the request that its cached answer belongs to, and
+        the routes that may be used for it."""
+
+    def before(self, seconds_left: float) -> Action | Wait | LLMError | None:
+        """Return the next step before the attempt, None if it may be sent now.
+
+        An error means that this model cannot be called; a fallback may be tried.
+        """
+
+    def sending(self) -> None:
+        """Record that the request is sent now."""
+
+    def release(self) -> None:
+        """Settle an attempt that cost nothing and is repeated, such as one with an old key."""
+
+    def received(self, head: ResponseHead) -> None:
+        """Record the headers of a response."""
+
+    def failed(self, failure: FailedAttempt) -> Literal["next", "retry"] | None:
+        """Record a failed attempt, and return what follows.
+
+        "next": another deployment is tried at once, and the failure does not count as a retry.
+        "retry": the failure counts, but the gate decides how long to wait. None: the usual rules.
+        """
+
+    def succeeded(self, usage: Usage) -> None:
+        """Record an answer."""
+
+    def used(self, usage: Usage) -> None:
+        """Record what the current attempt has used, before `failed` or `close`."""
+
+    def keep(self, plan: PlanT, *, alone: bool = False) -> None:
+        """Send this request next, to the deployment of the last attempt.
+
+        `alone`: no fallback may follow, since it would not continue the same answer.
+        """
+
+    def fall_back(self, error: LLMError) -> PlanT | None:
+        """Return the request of the next model after this error, None if there is none."""
+
+    def close(self) -> Action | None:
+        """Settle what is unsettled at the end of the call; perform the action that is returned."""

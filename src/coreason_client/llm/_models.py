@@ -5,19 +5,16 @@ from typing import ClassVar
 
 from .._drive import Flow, Reply
 from .._http._types import TransportFailure
+from ._answer import Malformed
 from ._attempts import Attempts
-from ._classify import Failure, malformed_failure
+from ._classify import FailedAttempt, malformed_failure
 from ._cost import cost
-from ._fault import Malformed
-from ._generate import call_flow
-from ._json_reply import json_reply
-from ._key_fetch import KeyFetcher
-from ._model_format import ModelFormat, ModelPage
-from ._request_body import with_query
-from ._request_plan import Pricing, RequestPlan
-from ._route import Route
+from ._json import with_query
+from ._plan import KeyFetcher, Pricing, RequestPlan
+from ._reply import call_flow, json_reply
+from ._route import ModelRoute
 from .errors import LLMRequestError
-from .providers.model_lists import MODEL_LISTS
+from .providers.model_lists import MODEL_LISTS, ModelFormat, ModelPage
 from .types import ModelInfo
 
 __all__ = ["ModelsPlan", "models_flow", "read_page"]
@@ -35,7 +32,7 @@ class ModelsPlan(RequestPlan):
 
     method: ClassVar[str] = "GET"
 
-    route: Route
+    route: ModelRoute
     cursor: str | None = None
     requested_model: str = ""
     pricing: Pricing = cost
@@ -78,10 +75,10 @@ def models_flow(attempts: Attempts[ModelsPlan]) -> Flow[list[ModelInfo]]:
 
 def read_page(
     plan: ModelsPlan, result: Reply | TransportFailure | None, seconds: float
-) -> ModelPage | Failure:
+) -> ModelPage | FailedAttempt:
     """Return the page in a reply, or the failure; `seconds` was the timeout."""
     reply = json_reply(plan.route, result, seconds, accepted=(dict, list))
-    if isinstance(reply, Failure):
+    if isinstance(reply, FailedAttempt):
         return reply
     try:
         return plan.format.read(reply.value, plan.route.profile.name)

@@ -1,31 +1,239 @@
-"""`Plan`: the encoded request for one model."""
+"""The encoded request for one model, as the retry rules and the prices use it. Pure."""
 
+import inspect
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
+from .._drive import Action
 from .._http._types import Request, Timeouts
-from ._answer import Answer
-from ._background import background_body, cancel_url, has_background, resume_url
-from ._call import Call
+from .._secret import AsyncCallableError, call_sync, mask_tokens, redact, redacted_cause
+from ..errors import ArgumentError
+from ._adapter import Adapter
+from ._answer import ModelAnswer, Tokens, estimate_bytes
+from ._call import ModelCall
 from ._continuation import (
     FIELDS,
     accepts_prefix,
+    background_body,
+    cancel_url,
     check_continuation,
     continuation_base,
     continuation_fields,
+    continued_call,
+    corrected_call,
+    has_background,
+    is_plain_text,
     prefix_of,
+    resume_url,
     sent_messages,
 )
 from ._cost import cost
-from ._fit_call import fit_call
-from ._follow_up import continued_call, corrected_call, is_plain_text
-from ._key_fetch import KeyFetcher
-from ._request_body import encode_body, with_extra, with_query
-from ._request_plan import Pricing, RequestPlan, estimated_prompt
-from ._route import Route
+from ._json import encode_body, with_extra, with_query
+from ._profile import ProviderProfile
+from ._route import ModelRoute
+from .credentials import Key, KeyProvider, check_key_of, key_secrets
+from .errors import LLMAuthenticationError, LLMError, LLMRequestError
 
-__all__ = ["Plan", "ResumedPlan"]
+__all__ = [
+    "CallPlan",
+    "FetchKey",
+    "KeyFetcher",
+    "Pricing",
+    "RequestPlan",
+    "ResumedPlan",
+    "estimated_prompt",
+    "fit_call",
+]
+
+# Keys that a callable returns.
+#
+# * The callable is called before the first attempt with a model, and once more if the provider
+#   rejects the key; then the request is sent again. Callables cache their tokens themselves.
+# * Its exceptions become an `LLMAuthenticationError`, after which the next model is tried.
+# * An async callable is awaited by `AsyncLLMClient`, until the deadline of the call at the longest.
+
+_ASYNC_CLIENT = "AsyncLLMClient"
+
+
+class FetchKey(Action):
+    """Calls the callable; the result is its `value` or its `error`."""
+
+    __slots__ = ("_name", "_provider", "_seconds", "error", "value")
+
+    def __init__(self, provider: KeyProvider, name: str, seconds: float) -> None:
+        self._provider = provider
+        self._name = name
+        self._seconds = seconds
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    def perform(self) -> None:
+        """Call the callable."""
+        try:
+            self.value = call_sync(self._provider, self._name, _ASYNC_CLIENT)
+        except Exception as error:  # noqa: BLE001 - whatever the callable raises
+            self.error = error
+
+    async def perform_async(self) -> None:
+        """Call the callable and await its result, if it is async."""
+        try:
+            value: Any = self._provider()
+            if inspect.isawaitable(value):
+                from asyncio import timeout
+
+                async with timeout(self._seconds):
+                    value = await value
+            self.value = value
+        except Exception as error:  # noqa: BLE001 - whatever the callable raises
+            self.error = error
+
+
+class KeyFetcher:
+    """Fetches the key of a route for one call.
+
+    Attributes:
+        route: the route, with its key once that is fetched.
+    """
+
+    __slots__ = ("_action", "_provider", "_rejected", "route")
+
+    def __init__(self, route: ModelRoute, provider: KeyProvider) -> None:
+        self.route = route
+        self._provider = provider
+        self._action: FetchKey | None = None
+        self._rejected: Key | None = None
+
+    def next_step(self, seconds: float) -> FetchKey | None:
+        """Return the action to perform, None if the route has its key.
+
+        Raises:
+            LLMAuthenticationError: the callable failed.
+            LLMRequestError: it did not return a key, or is async in the sync client.
+        """
+        action = self._action
+        if action is None:
+            if self.route.key is not None:
+                return None
+            self._action = FetchKey(self._provider, self.route.key_name, seconds)
+            return self._action
+        self._action = None
+        if action.error is not None:
+            raise self._failed(action.error)
+        key = check_key_of(self.route.profile, action.value, self.route.key_name)
+        self.route = self.route.with_key(key)
+        return None
+
+    def refresh(self, error: LLMError) -> bool:
+        """Drop a key that was rejected, once; return True if another one will be fetched."""
+        rejected = isinstance(error, LLMAuthenticationError)
+        if not rejected or self._rejected is not None or self.route.key is None:
+            return False
+        self._rejected = self.route.key
+        self.route = self.route.without_key()
+        return True
+
+    def _failed(self, error: Exception) -> LLMError:
+        route = self.route
+        if isinstance(error, AsyncCallableError):
+            return LLMRequestError(str(error), provider=route.profile.name, model=route.model)
+        failure = LLMAuthenticationError(
+            f"there is no key for {route.profile.name}: {route.key_name} raised "
+            f"{type(error).__name__}",
+            provider=route.profile.name,
+            model=route.model,
+        )
+        failure.__cause__ = redacted_cause(error, self._redact)
+        return failure
+
+    def _redact(self, text: str) -> str:
+        known = [*self.route.secrets(), *key_secrets(self._rejected)]
+        return mask_tokens(redact(text, known))
+
+
+# Requests.
+
+Pricing: TypeAlias = Callable[[str | None, str, Tokens], float | None]
+"""Returns the price of tokens, given the provider in the price table and the model."""
+
+
+class RequestPlan(ABC):
+    """An encoded request for one model.
+
+    Attributes:
+        method: the HTTP method.
+        free: True if the request costs nothing, and so counts for no limit and no budget.
+        route: the provider, its base URL and key.
+        requested_model: the name that the caller used for the model.
+        pricing: the function that returns prices.
+        url: the URL of the request.
+        content: the body of the request.
+    """
+
+    __slots__ = ("_fetcher", "content", "pricing", "requested_model", "route", "url")
+
+    method: ClassVar[str] = "POST"
+    free: ClassVar[bool] = False
+    route: ModelRoute
+    requested_model: str
+    pricing: Pricing
+    url: str
+    content: bytes
+    _fetcher: KeyFetcher | None
+
+    def key_step(self, seconds: float) -> FetchKey | None:
+        """Return the action that fetches the key within so many seconds, None if there is one.
+
+        Raises:
+            LLMError: the callable failed, or did not return a key.
+        """
+        if self.route.key_provider is None:
+            return None
+        if self._fetcher is None:
+            self._fetcher = KeyFetcher(self.route, self.route.key_provider)
+        step = self._fetcher.next_step(seconds)
+        self.route = self._fetcher.route
+        return step
+
+    def refresh_key(self, error: LLMError) -> bool:
+        """Return True if the key was rejected and a new one will be fetched."""
+        if self._fetcher is None or not self._fetcher.refresh(error):
+            return False
+        self.route = self._fetcher.route
+        return True
+
+    def headers(self, now: Callable[[], float] = time.time) -> Mapping[str, str]:
+        """Return the headers of a request that is sent now.
+
+        Raises:
+            LLMRequestError: it must be signed, and the region is not known.
+        """
+        return self.route.request_headers(self.method, self.url, self.content, now)
+
+    @property
+    @abstractmethod
+    def estimated_tokens(self) -> int:
+        """An estimate of the tokens that the request will use, for limits and budgets."""
+
+    def drop_parameter(self, parameter: str) -> bool:
+        """Drop or rename a parameter that the provider rejects; return False if it must stay."""
+        return False
+
+    def corrected(self, answer: str, reason: str) -> Self | None:
+        """Return the request to correct an answer that is not valid, None if there is none."""
+        return None
+
+    def price(self, tokens: Tokens) -> float | None:
+        """Return the price of tokens in dollars, None if it is not known."""
+        return self.pricing(self.route.profile.prices, self.route.model, tokens)
+
+
+def estimated_prompt(content: bytes) -> int:
+    """Return an estimate of the tokens in the body of a request: a quarter of its bytes."""
+    return estimate_bytes(len(content))
+
 
 # A parameter that one generation of models rejects and the next one requires.
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -35,7 +243,7 @@ _USUAL_ANSWER = 2000  # tokens, if the caller sets no limit: the default of `max
 
 
 @dataclass(slots=True)
-class Plan(RequestPlan):
+class CallPlan(RequestPlan):
     """One model to try: the call, its route and the encoded request.
 
     `requested_model` is the name that the caller used, `dropped` are the parameters that the
@@ -43,8 +251,8 @@ class Plan(RequestPlan):
     `prefix` is the beginning of the answer that the model continues, None if there is none.
     """
 
-    call: Call
-    route: Route
+    call: ModelCall
+    route: ModelRoute
     requested_model: str = ""
     pricing: Pricing = cost
     dropped: tuple[str, ...] = ()
@@ -96,7 +304,7 @@ class Plan(RequestPlan):
         self.content = encode_body(self.body, self.call.model)
         return True
 
-    def can_continue(self, received: Answer) -> bool:
+    def can_continue(self, received: ModelAnswer) -> bool:
         """Return True if the model can continue what was received of its answer."""
         accepts = accepts_prefix(self.route.profile, self.call.model)
         return accepts and is_plain_text(self.call, received)
@@ -123,12 +331,12 @@ class Plan(RequestPlan):
         headers = self.route.request_headers("POST", url, b"", time.time)
         return Request("POST", url, headers, b"", timeouts)
 
-    def _with_call(self, call: Call) -> Self:
+    def _with_call(self, call: ModelCall) -> Self:
         plan = type(self)(*self._arguments(call))
         plan._fetcher = self._fetcher
         return plan
 
-    def _arguments(self, call: Call) -> tuple[Any, ...]:
+    def _arguments(self, call: ModelCall) -> tuple[Any, ...]:
         return call, self.route, self.requested_model, self.pricing, self.dropped
 
     def _drop(self, name: str) -> None:
@@ -139,8 +347,61 @@ class Plan(RequestPlan):
 
 
 @dataclass(slots=True)
-class ResumedPlan(Plan):
+class ResumedPlan(CallPlan):
     """A plan that reads the rest of a stream instead of sending the call again."""
 
     method: ClassVar[str] = "GET"
     free: ClassVar[bool] = True
+
+
+# Fitting a checked call to one provider.
+
+
+def fit_call(call: ModelCall, adapter: Adapter, profile: ProviderProfile) -> ModelCall:
+    """Return the call that the provider can express.
+
+    Messages of the role "developer" become "system" messages where the provider does not have it.
+
+    Raises:
+        LLMRequestError: there is none: the temperature is too high, or the wire format cannot
+            express a part of a message.
+    """
+    if call.temperature is not None and call.temperature > profile.max_temperature:
+        raise _too_hot(call.temperature, call, profile)
+    for index, message in enumerate(call.messages):
+        if message["content"].__class__ is list:
+            _check_parts(index, message["content"], call, adapter, profile)
+    return call if profile.developer_role else _without_developer(call)
+
+
+def _too_hot(temperature: float, call: ModelCall, profile: ProviderProfile) -> LLMRequestError:
+    highest = f"{profile.max_temperature:g}"
+    rule = f"must be a number from 0 to {highest} for a model of {profile.name}"
+    error = ArgumentError("temperature", rule, temperature)
+    return LLMRequestError(
+        str(error), provider=profile.name, model=call.model, argument_error=error
+    )
+
+
+def _check_parts(
+    index: int, content: Sequence[Any], call: ModelCall, adapter: Adapter, profile: ProviderProfile
+) -> None:
+    for number, part in enumerate(content):
+        kind = part["type"]
+        problem = None if kind == "text" else adapter.part_problem(part, profile)
+        if problem is not None:
+            raise LLMRequestError(
+                f"messages[{index}].content[{number}] has the type {kind!r}, {problem}",
+                provider=profile.name,
+                model=call.model,
+            )
+
+
+def _without_developer(call: ModelCall) -> ModelCall:
+    if "developer" not in [message["role"] for message in call.messages]:
+        return call
+    messages = [
+        {**message, "role": "system"} if message["role"] == "developer" else message
+        for message in call.messages
+    ]
+    return replace(call, messages=messages)

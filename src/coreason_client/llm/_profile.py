@@ -1,15 +1,15 @@
-"""`Profile`: a provider as data."""
+"""`ProviderProfile`: a provider as data."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Profile"]
+__all__ = ["ProviderProfile"]
 
 Auth: TypeAlias = Literal["bearer", "api-key", "x-api-key", "x-goog-api-key"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class ProviderProfile:
     """The wire format of a provider, its addresses, and its differences from the standard.
 
     To add an OpenAI-compatible provider, add one row to the table in `providers/profiles.py`.
@@ -50,7 +50,7 @@ class Profile:
     """Header that carries the tokens which a callable returns, if it differs from `auth`."""
 
     signs: bool = False
-    """Whether requests can be signed with AWS credentials."""
+    """True if requests can be signed with AWS credentials."""
 
     key_variable: str = ""
     """Environment variable that holds the key by convention."""
@@ -63,21 +63,21 @@ class Profile:
     """The highest `temperature` that it accepts."""
 
     developer_role: bool = False
-    """Whether messages may have the role "developer"; otherwise they are sent as "system"."""
+    """True if messages may have the role "developer"; otherwise they are sent as "system"."""
 
     file_form: Literal["file", "pdf", "url", "document_url"] | None = "file"
-    """How OpenAI's wire sends files: as `file` parts, "pdf" if only with the data or the id of a
-    PDF, "url" if `file_data` may be an http(s) URL, or as `document_url` parts; None if it has no
+    """The form of files on OpenAI's wire: `file` parts, "pdf" if only with the data or the id of a
+    PDF, "url" if `file_data` may be an http(s) URL, or `document_url` parts; None if it has no
     files."""
 
     audio_form: Literal["object", "text"] | None = "object"
-    """How OpenAI's wire sends `input_audio`: with the format, or only base64; None if not."""
+    """The form of `input_audio` on OpenAI's wire: with the format, or only base64; None if not."""
 
     cache_keys: bool = False
-    """Whether `prompt_cache_key` may be sent, which selects a cache of prompts."""
+    """True if `prompt_cache_key` may be sent, which selects a cache of prompts."""
 
     base64_embeddings: bool = False
-    """Whether embeddings are requested in base64."""
+    """True if embeddings are requested in base64."""
 
     dimensions_field: Literal["dimensions", "output_dimension"] = "dimensions"
     """Field for the number of dimensions of embeddings on OpenAI's wire."""
@@ -86,44 +86,44 @@ class Profile:
     """Value of `tool_choice` that forces a call of some tool."""
 
     message_names: bool = True
-    """Whether messages may have a `name`."""
+    """True if messages may have a `name`."""
 
     short_ids: bool = False
-    """Whether ids of tool calls must be nine letters and digits."""
+    """True if ids of tool calls must be nine letters and digits."""
 
     json_schemas: bool = True
-    """Whether `response_format` accepts a JSON schema, or only "any JSON object"."""
+    """True if `response_format` accepts a JSON schema, or only "any JSON object"."""
 
     stream_usage: bool = True
-    """Whether `stream_options` must ask for usage at the end of a stream."""
+    """True if `stream_options` must ask for usage at the end of a stream."""
 
     vendor_names: bool = False
-    """Whether its model names may begin with a vendor, so that `openai/…` is one of its models."""
+    """True if its model names may begin with a vendor, so that `openai/…` is one of its models."""
 
     own_names: tuple[str, ...] = ()
     """Names of its models that begin with its own routing prefix, such as `groq/compound`."""
 
     only_vendor_names: bool = False
-    """Whether all its model names are `vendor/model`, so that `prefix/model` is one of them."""
+    """True if all its model names are `vendor/model`, so that `prefix/model` is one of them."""
 
     echoes_reasoning: bool = False
-    """Whether assistant messages are sent back with their `reasoning_content`."""
+    """True if assistant messages are sent back with their `reasoning_content`."""
 
     responses: bool = False
-    """Whether it also has OpenAI's Responses API, so that `wire="responses"` is possible."""
+    """True if it also has OpenAI's Responses API, so that `wire="responses"` is possible."""
 
     responses_models: tuple[str, ...] = ()
     """Patterns of the names of the models that it has only in the Responses API."""
 
     encrypted_reasoning: Literal["all models", "reasoning models"] | None = None
-    """Whether the Responses API returns reasoning in encrypted form on request, to be sent back:
+    """True if the Responses API returns reasoning in encrypted form on request, to be sent back:
     for "all models", or only for OpenAI's "reasoning models", while others reject the request."""
 
     background: bool = False
-    """Whether its Responses API has background responses, whose streams can be resumed."""
+    """True if its Responses API has background responses, whose streams can be resumed."""
 
     prefix_form: Literal["plain", "flag", "continue_final_message"] | None = None
-    """How the beginning of an answer is sent for the model to continue: as the last assistant
+    """The form of the beginning of an answer that the model is to continue: the last assistant
     message, "plain", with `"prefix": true`, or with `continue_final_message`; None if it cannot."""
 
     prefix_models: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class Profile:
     """Path of the base URL for continuing an answer, if it differs."""
 
     repeats_prefix: bool = False
-    """Whether the answer repeats the beginning that it continues."""
+    """True if the answer repeats the beginning that it continues."""
 
     prices: str | None = None
     """Its id in the price table."""

@@ -1,12 +1,12 @@
-"""What happens if a stream breaks in the middle of its answer. No I/O.
+"""The recovery of a stream that breaks in the middle of its answer. No I/O.
 
 A background response (`resume=True`) continues without a connection. Its stream is read again after
 the last event that was received, as often as it takes; that is invisible to the caller. Only if it
 cannot be resumed does `on_break` decide, which the caller chooses, because every way but the error
 costs something:
 
-* "continue": the model continues its text, if it can (`_follow_up.py`). A continuation that fails
-  is repeated by the same model, never by another one, which would continue another answer.
+* "continue": the model continues its text, if it can. A continuation that fails is repeated by the
+  same model, never by another one, which would continue another answer.
 * "restart": the call is repeated, also by fallbacks, and `Restarted` precedes the new answer.
 * "error", and after the last attempt: the error has the received part of the answer.
 
@@ -20,13 +20,12 @@ from dataclasses import replace
 from .._clock import monotonic
 from .._drive import Flow
 from .._http._types import Timeouts
-from ._assemble import partial
+from ._adapter import AnswerReader
 from ._attempts import Attempts
-from ._background import RESUMABLE_SECONDS
-from ._classify import Failure
-from ._continuation import Continuation, continued
-from ._plan import Plan
-from ._reader import Reader
+from ._classify import FailedAttempt
+from ._continuation import RESUMABLE_SECONDS, Continuation, continued
+from ._plan import CallPlan
+from ._reply import partial
 from .errors import LLMError
 from .types import Delta, PartialResponse, Restarted
 
@@ -44,7 +43,9 @@ class Recovery:
         resuming: True if the next response continues what the reader has.
     """
 
-    def __init__(self, attempts: Attempts[Plan], clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, attempts: Attempts[CallPlan], clock: Callable[[], float] = monotonic
+    ) -> None:
         self.before = ""
         self.restarted: str | None = None
         self.resuming = False
@@ -52,11 +53,13 @@ class Recovery:
         self._clock = clock
         self._whole_plan = attempts.plan  # of the answer that is continued or resumed
         self._partial: PartialResponse | None = None  # of the last attempt with a delta
-        self._break: Failure | None = None  # the one because of which the stream is resumed
+        self._break: FailedAttempt | None = None  # the one because of which the stream is resumed
         self._began: float | None = None  # when the background response was created, at the latest
         self._resumed_after: int | None = None  # the event
 
-    def fail(self, failure: Failure, reader: Reader, continuation: Continuation | None) -> None:
+    def fail(
+        self, failure: FailedAttempt, reader: AnswerReader, continuation: Continuation | None
+    ) -> None:
         """End an attempt; `reader` and `continuation` have what it received.
 
         Raises:
@@ -93,13 +96,13 @@ class Recovery:
         if self._began is None or not self.resuming:
             self._began = self._clock()
 
-    def cancel_flow(self, reader: Reader) -> Flow[None]:
+    def cancel_flow(self, reader: AnswerReader) -> Flow[None]:
         """Cancel a background response that nobody will read: it would be billed to its end."""
         plan, response_id = self._answered_plan(), reader.response_id
         if plan.background and response_id is not None:
             yield plan.cancel_request(response_id, _CANCEL_TIMEOUTS)
 
-    def received(self, reader: Reader) -> PartialResponse:
+    def received(self, reader: AnswerReader) -> PartialResponse:
         """Return what was received of the answer, including the text that is continued."""
         plan = self._attempts.plan
         answer = continued(reader.answer(), plan.prefix, plan.route.profile)
@@ -113,7 +116,7 @@ class Recovery:
         error.partial = self._partial
         return error
 
-    def left(self, reader: Reader) -> None:
+    def left(self, reader: AnswerReader) -> None:
         """Record that the caller has left the stream: what was received counts as spent."""
         received = self.received(reader)
         self._attempts.add_spent(received["usage"])
@@ -128,12 +131,12 @@ class Recovery:
                 yield Restarted(self._attempts.plan.requested_model, reason)
             yield delta
 
-    def _answered_plan(self) -> Plan:
+    def _answered_plan(self) -> CallPlan:
         """Return the plan whose answer is read, not that of a request which reads on in it."""
         continues = self.before or self.resuming
         return self._whole_plan if continues else self._attempts.plan
 
-    def _resume(self, failure: Failure, reader: Reader) -> bool:
+    def _resume(self, failure: FailedAttempt, reader: AnswerReader) -> bool:
         """Read the stream of a background response again; return False if that cannot be done."""
         plan, response_id, attempts = self._whole_plan, reader.response_id, self._attempts
         if not plan.background or response_id is None or not failure.retryable:
@@ -149,7 +152,7 @@ class Recovery:
         return True
 
     def _continue(
-        self, failure: Failure, reader: Reader, continued_by: Continuation | None
+        self, failure: FailedAttempt, reader: AnswerReader, continued_by: Continuation | None
     ) -> bool:
         """Let the model continue its answer; return False if it cannot."""
         answer, text = reader.answer(), self.before

@@ -13,13 +13,22 @@ The rules:
   model of a provider whose own key was given is sent to that provider's base URL, with that key:
   the one in `base_urls`, or the default one. Bedrock's follows from the region of AWS credentials.
 * A base URL without a path gets the provider's default path.
-* If the key is a callable, the route has no key until it is fetched (`_key_fetch.py`).
+* If the key is a callable, the route has no key until it is fetched (`_plan.py`).
+
+The wire format of an OpenAI-compatible provider:
+
+* `wire="responses"` chooses the Responses API, `wire="chat"` the provider's usual format. Which
+  providers have the Responses API is data (`providers/profiles.py`).
+* Without `wire`, the usual format is used, except for models that exist only in the Responses API.
+* `wire` is about the provider at the base URL: if that has no Responses API, it is an error. Models
+  of other providers, such as fallbacks, use the Responses API if their provider has it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from .._http._checks import check_url, merged_headers, shown
@@ -27,37 +36,54 @@ from .._secret import header_secrets, redact
 from .._version import __version__
 from ..errors import ArgumentError
 from ._adapter import Adapter
-from ._auth import bedrock_url, check_key_of, key_headers, key_secrets, signed
-from ._profile import Profile
-from ._wire_choice import Wire, profile_on_wire
-from .credentials import AWSCredentials, Key, KeyLike, KeyProvider
+from ._profile import ProviderProfile
+from .credentials import (
+    AWSCredentials,
+    Key,
+    KeyLike,
+    KeyProvider,
+    bedrock_url,
+    check_key_of,
+    key_headers,
+    key_secrets,
+    signed,
+)
 from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
 from .providers.profiles import COMPATIBLE, PROFILES
 
 __all__ = [
-    "Route",
+    "ModelRoute",
     "Target",
+    "Wire",
     "check_base_url",
     "check_by_provider",
     "check_provider",
+    "check_wire",
     "known_host",
+    "profile_on_wire",
     "provider_prefix",
 ]
 
 Checked = TypeVar("Checked")
 
-_BY_NAME: Mapping[str, Profile] = {profile.name: profile for profile in (*PROFILES, COMPATIBLE)}
+_BY_NAME: Mapping[str, ProviderProfile] = {
+    profile.name: profile for profile in (*PROFILES, COMPATIBLE)
+}
 _DEFAULT = _BY_NAME["openai"]
 _API_VERSION = "api-version"  # a parameter of Azure, which its messages may name
 _ENDPOINTS = ("/chat/completions", "/responses", "/v1/messages")
+_WIRES = ("responses", "chat")
+
+Wire: TypeAlias = Literal["responses", "chat"]
+"""A wire format of OpenAI and compatible providers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ModelRoute:
     """The provider, base URL, model name and headers of the requests for one model."""
 
-    profile: Profile
+    profile: ProviderProfile
     adapter: Adapter
     base: str
     query: str
@@ -68,13 +94,13 @@ class Route:
     key_provider: KeyProvider | None = field(default=None, repr=False)
     key_name: str = "api_key"
 
-    def with_key(self, key: Key) -> "Route":
+    def with_key(self, key: Key) -> "ModelRoute":
         """Return the route with a key that its callable returned."""
         added = key_headers(self.profile, key, fetched=True)
         headers = merged_headers(_format_headers(self.adapter), added, self.extra_headers)
         return replace(self, key=key, headers=headers)
 
-    def without_key(self) -> "Route":
+    def without_key(self) -> "ModelRoute":
         """Return the route without the key that its callable returned."""
         headers = merged_headers(_format_headers(self.adapter), self.extra_headers)
         return replace(self, key=None, headers=headers)
@@ -119,7 +145,7 @@ class Target:
     wire: Wire | None = None
     base_urls: Mapping[str, str] = field(default_factory=dict)
 
-    def route(self, model: str) -> Route:
+    def route(self, model: str) -> ModelRoute:
         """Return the route of a model.
 
         Raises:
@@ -145,9 +171,11 @@ class Target:
         extra = self.headers if own else {}
         added = key_headers(profile, known, fetched=False)
         headers = merged_headers(_format_headers(adapter), added, extra)
-        return Route(profile, adapter, base, query, name, known, headers, extra, provider, key_name)
+        return ModelRoute(
+            profile, adapter, base, query, name, known, headers, extra, provider, key_name
+        )
 
-    def _select_profile(self, model: str) -> tuple[Profile, bool]:
+    def _select_profile(self, model: str) -> tuple[ProviderProfile, bool]:
         """Return the profile, and True if the base URL and the key belong to it."""
         named = _BY_NAME.get(model.partition("/")[0]) if "/" in model else None
         if self.base_url is None and self.provider is None:
@@ -166,13 +194,13 @@ class Target:
             return named, False
         return home, True
 
-    def _home(self) -> Profile | None:
+    def _home(self) -> ProviderProfile | None:
         """Return the profile of the base URL, None if its host is unknown."""
         if self.provider is not None:
             return _BY_NAME[self.provider]
         return _DEFAULT if self.base_url is None else _profile_at(self.base_url)
 
-    def _base(self, profile: Profile, key: KeyLike | None, *, own: bool) -> tuple[str, str]:
+    def _base(self, profile: ProviderProfile, key: KeyLike | None, *, own: bool) -> tuple[str, str]:
         given = (self.base_url if own else None) or self.base_urls.get(profile.name)
         if given is None and profile.signs and isinstance(key, AWSCredentials) and key.region:
             given = bedrock_url(key.region)
@@ -189,7 +217,7 @@ class Target:
         return f"{parts.scheme}://{parts.netloc}{path}", parts.query
 
     def _no_key(
-        self, profile: Profile, model: str, base: str, *, own: bool
+        self, profile: ProviderProfile, model: str, base: str, *, own: bool
     ) -> LLMAuthenticationError:
         if own:
             message = f"there is no key for {shown(base)}: set LLM_API_KEY"
@@ -281,10 +309,10 @@ def known_host(url: str) -> bool:
     return _profile_at(url) is not None
 
 
-def _profile_at(url: str) -> Profile | None:
+def _profile_at(url: str) -> ProviderProfile | None:
     parts = urlsplit(url)
     host, port, path = parts.hostname or "", parts.port, f"{parts.path.rstrip('/')}/"
-    best: tuple[int, Profile] | None = None
+    best: tuple[int, ProviderProfile] | None = None
     for profile in PROFILES:
         for known in profile.hosts:
             pattern, _, prefix = known.partition("/")
@@ -304,7 +332,7 @@ def _matches_host(pattern: str, host: str, port: int | None) -> bool:
     return host.endswith(pattern) if pattern.startswith(".") else host == pattern
 
 
-def _model_name(model: str, profile: Profile) -> str:
+def _model_name(model: str, profile: ProviderProfile) -> str:
     """Return the provider's own name of the model: the routing prefix is removed once."""
     prefix, slash, rest = model.partition("/")
     name = rest if slash and prefix in (_prefix(profile), *profile.aliases) else model
@@ -312,7 +340,7 @@ def _model_name(model: str, profile: Profile) -> str:
     return model if is_own or model.startswith(profile.own_names) else name
 
 
-def _prefix(profile: Profile) -> str:
+def _prefix(profile: ProviderProfile) -> str:
     return profile.prefix or profile.name
 
 
@@ -322,3 +350,49 @@ def _format_headers(adapter: Adapter) -> Mapping[str, str]:
         "User-Agent": f"coreason-client/{__version__}",
         **adapter.headers(),
     }
+
+
+def check_wire(wire: Any) -> Wire | None:
+    """Return the argument `wire`.
+
+    Raises:
+        ArgumentError: it is not a wire format.
+    """
+    if wire is None or (isinstance(wire, str) and wire in _WIRES):
+        return cast("Wire | None", wire)
+    raise ArgumentError("wire", f"must be None or one of {', '.join(_WIRES)}", wire)
+
+
+def profile_on_wire(
+    profile: ProviderProfile, model: str, base: str, wire: Wire | None, *, own: bool
+) -> ProviderProfile:
+    """Return the profile with the wire format for a model; `own`: the base URL is the caller's.
+
+    Raises:
+        LLMRequestError: the provider has no Responses API.
+    """
+    has_responses = profile.responses and "/deployments/" not in f"{base}/"
+    if wire == "responses":
+        if not has_responses and own:
+            raise LLMRequestError(_missing(profile), provider=profile.name, model=model)
+        return _on_responses(profile) if has_responses else profile
+    only_there = any(fnmatchcase(model, pattern) for pattern in profile.responses_models)
+    return _on_responses(profile) if wire is None and only_there and has_responses else profile
+
+
+@lru_cache(maxsize=64)  # each call for such a model needs it, and a profile has many fields
+def _on_responses(profile: ProviderProfile) -> ProviderProfile:
+    """Return a profile of the Responses API, in which no answer can be continued."""
+    return replace(profile, wire="responses", prefix_form=None)
+
+
+def _missing(profile: ProviderProfile) -> str:
+    if profile.responses:  # Azure's older addresses
+        return (
+            f'wire="responses" needs a base URL of {profile.name} that ends with {profile.path}: '
+            "the addresses of deployments have only chat completions"
+        )
+    message = f'wire must not be "responses" for {profile.name}, which has no Responses API'
+    if profile.wire == "ollama":
+        return f"{message} at this address; its compatible API has: pass a base_url ending with /v1"
+    return f"{message}: leave out wire"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from .._http._types import Headers, ResponseHead
 from .._retry import parse_seconds, retry_after
-from ._fault import Fault
+from ._answer import ProviderFault
 
 __all__ = ["reset_seconds", "server_delay"]
 
@@ -33,7 +33,9 @@ _SECONDS = (3600.0, 60.0, 1.0, 0.001)
 _TIMESTAMP = re.compile(r"[0-9-]{10}[Tt ][0-9:.]{5,18}(?:[Zz]|[+-][0-9:]{5})", re.ASCII)
 
 
-def server_delay(head: ResponseHead, fault: Fault, now: Callable[[], float]) -> float | None:
+def server_delay(
+    head: ResponseHead, fault: ProviderFault, now: Callable[[], float]
+) -> float | None:
     """Return the seconds that the provider asks to wait, None instead of zero.
 
     `now` returns the seconds since 1970; it is used for responses without a `Date`.

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import lru_cache
+from math import ceil
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
@@ -30,9 +31,15 @@ from .._http._types import (
 )
 from .._per_loop import PerLoop
 from ._internals import fail_readers, request_function, unread_bytes
-from ._time_limits import TimeLimit, TimeLimits
 
-__all__ = ["ReceivedHeaders", "Session", "Sessions"]
+__all__ = [
+    "NO_LIMIT",
+    "AsyncHTTPSession",
+    "AsyncHTTPSessions",
+    "ReceivedHeaders",
+    "TimeLimit",
+    "TimeLimits",
+]
 
 _KEEP_ALIVE = 60.0
 _CHUNK = 65_536
@@ -40,7 +47,78 @@ _END_WAIT = 0.05  # seconds to wait for the end of a body after its answer
 _NO_WAIT = nullcontext()
 
 
-class Sessions:
+# Time limits of calls on one event loop; limits that end in the same second share a timer.
+#
+# aiohttp starts a timer for each request and cancels it at the end, which is about a twelfth of the
+# cost of a call. A time limit works like `asyncio.timeout`: it cancels the task that waits, and the
+# code that began it turns the cancellation into a timeout.
+
+_EXACT_SECONDS = 5.0  # a longer limit may be up to a second longer, as in aiohttp
+
+
+class TimeLimit:
+    """The time limit of one task, which must be waiting whenever the limit may be reached."""
+
+    __slots__ = ("_before", "_group", "_reached", "_task")
+
+    def __init__(self, task: "asyncio.Task[object] | None", group: "set[TimeLimit]") -> None:
+        self._task = task
+        self._before = 0 if task is None else task.cancelling()
+        self._group = group
+        self._reached = False
+        group.add(self)
+
+    def reach(self) -> None:
+        """Cancel the task, because its time is over."""
+        self._reached = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def end(self) -> bool:
+        """End the limit; return True if it was reached and nothing else cancelled the task."""
+        self._group.discard(self)
+        if not self._reached or self._task is None:
+            return False
+        self._reached = False
+        return self._task.uncancel() <= self._before
+
+
+NO_LIMIT = TimeLimit(None, set())
+"""A limit that is never reached."""
+
+
+class TimeLimits:
+    """Begins the time limits of the tasks of the running event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._groups: dict[int, set[TimeLimit]] = {}  # by the second in which they end
+
+    def begin(self, seconds: float | None) -> TimeLimit:
+        """Begin the limit of the current task; None is no limit."""
+        if seconds is None:
+            return NO_LIMIT
+        task, now = asyncio.current_task(self._loop), self._loop.time()
+        if seconds <= _EXACT_SECONDS:
+            group: set[TimeLimit] = set()
+            self._loop.call_at(now + seconds, _reach_all, group)
+            return TimeLimit(task, group)
+        second = ceil(now + seconds)
+        if (known := self._groups.get(second)) is None:
+            known = self._groups[second] = set()
+            self._loop.call_at(second, self._reach_group, second)
+        return TimeLimit(task, known)
+
+    def _reach_group(self, second: int) -> None:
+        _reach_all(self._groups.pop(second))
+
+
+def _reach_all(limits: set[TimeLimit]) -> None:
+    for limit in tuple(limits):
+        limit.reach()
+
+
+class AsyncHTTPSessions:
     """One session per event loop; each is closed with its loop, or by `aclose`.
 
     A forked child starts without sessions.
@@ -48,30 +126,30 @@ class Sessions:
 
     def __init__(self, max_concurrency: int | None) -> None:
         self._max_concurrency = max_concurrency
-        self._by_loop: PerLoop[Session] = PerLoop(
-            asyncio.get_running_loop, leave=Session.after_fork
+        self._by_loop: PerLoop[AsyncHTTPSession] = PerLoop(
+            asyncio.get_running_loop, leave=AsyncHTTPSession.after_fork
         )
         self._closed = False
 
-    def get(self) -> "Session | None":
+    def get(self) -> "AsyncHTTPSession | None":
         """Return the session of the running loop; None if there is none, or after a close."""
         return None if self._closed else self._by_loop.get()
 
-    async def current(self) -> "Session | None":
+    async def current(self) -> "AsyncHTTPSession | None":
         """Return the session of the running loop, created on first use; None after a close."""
         if self._closed:
             return None
         session = self._by_loop.get()
         if session is None:
-            session = Session(self._max_concurrency)
+            session = AsyncHTTPSession(self._max_concurrency)
             await self._by_loop.open(session, session.close)
-            await self._by_loop.close_dead(Session.disconnect)
+            await self._by_loop.close_dead(AsyncHTTPSession.disconnect)
         return session
 
     async def aclose(self) -> None:
         """Close the session of the running loop; other loops close their sessions soon."""
         self._closed = True
-        await self._by_loop.close_dead(Session.disconnect)
+        await self._by_loop.close_dead(AsyncHTTPSession.disconnect)
         await self._by_loop.aclose()
         self._by_loop.close_everywhere()
 
@@ -81,7 +159,7 @@ class Sessions:
         self._by_loop.close_everywhere()
 
 
-class Session:
+class AsyncHTTPSession:
     """The connections of one event loop."""
 
     def __init__(self, max_concurrency: int | None) -> None:
@@ -99,8 +177,8 @@ class Session:
             auto_decompress=True,
         )
         self._request = request_function(self._session)
-        self._whole_sender = _Sender(self, whole=True)
-        self._stream_sender = _Sender(self, whole=False)
+        self._whole_sender = _AsyncSender(self, whole=True)
+        self._stream_sender = _AsyncSender(self, whole=False)
         self._urls: dict[str, tuple[URL, URL | None]] = {}
         self._headers: dict[int, tuple[Mapping[str, str], CIMultiDict[str]]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -113,7 +191,7 @@ class Session:
         """True once the session is closed."""
         return self._session.closed
 
-    def sender(self, *, whole: bool) -> "_Sender":
+    def sender(self, *, whole: bool) -> "_AsyncSender":
         """Return a sender; with `whole` the read timeout applies to the complete answer."""
         return self._whole_sender if whole else self._stream_sender
 
@@ -216,14 +294,14 @@ async def _slot(
         slots.release()
 
 
-class _Sender:
+class _AsyncSender:
     """Sends the requests of flows and machines.
 
     With `whole` the read timeout applies to the complete answer. Otherwise it applies to the head
     with an error body, and to each read of a stream.
     """
 
-    def __init__(self, session: Session, *, whole: bool) -> None:
+    def __init__(self, session: AsyncHTTPSession, *, whole: bool) -> None:
         self._session = session
         self._whole = whole
 
@@ -293,7 +371,7 @@ class _OpenResponse:
     __slots__ = ("_limit", "_response", "_session", "head")
 
     def __init__(
-        self, session: Session, response: aiohttp.ClientResponse, limit: TimeLimit
+        self, session: AsyncHTTPSession, response: aiohttp.ClientResponse, limit: TimeLimit
     ) -> None:
         self._session = session
         self._limit = limit

@@ -8,27 +8,27 @@ from .. import _fork
 from .._http._sync import SyncResponse, SyncSender
 from .._http._types import Request
 
-__all__ = ["Session", "Sessions"]
+__all__ = ["HTTPSession", "HTTPSessions"]
 
 _END_WAIT = 0.05  # seconds to wait for the end of a body after its answer
 _NO_WAIT = nullcontext()
 
 
-class Sessions:
+class HTTPSessions:
     """The connections of one client, which all threads share.
 
     A forked child starts with no connections.
     """
 
     def __init__(self, max_concurrency: int | None) -> None:
-        self._session: Session | None = Session(max_concurrency)
+        self._session: HTTPSession | None = HTTPSession(max_concurrency)
         self._used = False
 
-    def get(self) -> "Session | None":
+    def get(self) -> "HTTPSession | None":
         """Return the session; None before its first use by `current`, or after a close."""
         return self._session if self._used else None
 
-    def current(self) -> "Session | None":
+    def current(self) -> "HTTPSession | None":
         """Return the session; None after a close."""
         self._used = True
         return self._session
@@ -51,7 +51,7 @@ class Sessions:
             pass
 
 
-class Session:
+class HTTPSession:
     """The connections of one client."""
 
     def __init__(self, max_concurrency: int | None) -> None:

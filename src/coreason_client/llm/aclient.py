@@ -1,27 +1,24 @@
 """The async AI client: one interface for every provider."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 from weakref import finalize
 
 from .._drive import Flow, Reading
 from .._drive_async import drive_async, run_async
 from ._answer_machine import AnswerMachine
-from ._attempts import Attempts
+from ._attempts import NOT_OBSERVED, Attempts, CallObserver
+from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._client_core import ClientCore
-from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from ._cost import DeferredPrice, load_prices
 from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
-from ._plan import Plan
-from ._price_table import DeferredPrice, load_prices
-from ._returned_async import AsyncClientBase, returned
-from ._streams_async import AsyncLLMStream
-from ._wire_choice import Wire
-from .credentials import KeyLike
+from ._plan import CallPlan
+from ._returned import AsyncClientBase
 from .errors import LLMConnectionError, LLMError
-from .observe._call_observer import NOT_OBSERVED, CallObserver
-from .tools._runs_async import AsyncRuns
+from .streams import AsyncLLMStream
 from .types import (
     CallOptions,
     Delta,
@@ -33,20 +30,20 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from ._session_async import Session, Sessions
-    from .observe.hooks import RequestHook, ResponseHook
-    from .observe.telemetry import Telemetry
-    from .router._state import State
-    from .router.budgets import Budget
-    from .router.cache import ResponseCache
-    from .router.deployments import Router
+    from ._session_async import AsyncHTTPSession, AsyncHTTPSessions
+    from .tools._perform import AsyncModelClient
+    from .tools._run_async import AsyncRun, AsyncRunStream
+    from .tools._run_machine import RunOptions
+    from .tools.events import RunResult
+    from .tools.mcp import MCPServer
+    from .tools.tool import Tool
 
 __all__ = ["AsyncLLMClient"]
 
 Value = TypeVar("Value")
 
 
-class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
+class AsyncLLMClient(AsyncClientBase, ClientCore):
     """A client for the models of any provider; it keeps only connections between calls.
 
     Args:
@@ -85,61 +82,6 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         ValueError: an argument is invalid.
     """
 
-    def __init__(
-        self,
-        api_key: KeyLike | None = None,
-        base_url: str | None = None,
-        default_model: str = DEFAULT_MODEL,
-        timeout: float = 60.0,
-        max_retries: int = 3,
-        *,
-        deadline: float | None = None,
-        keys: Mapping[str, KeyLike] | None = None,
-        base_urls: Mapping[str, str] | None = None,
-        provider: str | None = None,
-        wire: Wire | None = None,
-        headers: Mapping[str, str] | None = None,
-        first_wait: float = 1.0,
-        max_concurrency: int | None = None,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
-        router: "Router | None" = None,
-        budgets: "Budget | Sequence[Budget] | None" = None,
-        cache: "ResponseCache | None" = None,
-        state: "State | None" = None,
-        telemetry: "Telemetry | bool | None" = None,
-        on_request: "RequestHook | None" = None,
-        on_response: "ResponseHook | None" = None,
-    ) -> None:
-        super().__init__(
-            api_key,
-            base_url,
-            default_model,
-            timeout,
-            max_retries,
-            deadline=deadline,
-            keys=keys,
-            base_urls=base_urls,
-            provider=provider,
-            wire=wire,
-            headers=headers,
-            first_wait=first_wait,
-            max_concurrency=max_concurrency,
-            requests_per_minute=requests_per_minute,
-            tokens_per_minute=tokens_per_minute,
-            router=router,
-            budgets=budgets,
-            cache=cache,
-            state=state,
-            telemetry=telemetry,
-            on_request=on_request,
-            on_response=on_response,
-        )
-        self._sessions = sessions = _sessions(max_concurrency)
-        # A client that is garbage-collected without being closed closes its connections silently.
-        self._abandon = finalize(self, sessions.abandon)
-        self._abandon.atexit = False
-
     @classmethod
     def from_env(cls, **options: Any) -> Self:
         """Create a client from the environment and `.env`; `options` take precedence.
@@ -149,7 +91,6 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         """
         return cls(**environment_arguments(options))
 
-    @overload
     async def generate(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -158,34 +99,9 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
-        response_format: type[Parsed],
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
-    ) -> Response[Parsed]: ...
-
-    @overload
-    async def generate(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model: str = DEFAULT_MODEL,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = 2000,
-        *,
-        response_format: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Response: ...
-
-    async def generate(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model: str = DEFAULT_MODEL,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = 2000,
-        *,
-        response_format: Any = None,
-        **options: Unpack[CallOptions],
-    ) -> Response:
+    ) -> Response[Parsed]:
         """Send messages to a model and return its answer as the standard response object.
 
         Args:
@@ -202,56 +118,15 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             LLMRequestError: an argument is wrong, or the provider rejected the request.
             LLMError: there is no answer; the class and the fields of the error give the reason.
         """
-        attempts = self._attempts(
-            messages,
-            model,
-            tools,
-            temperature,
-            max_tokens,
-            {**options},
-            response_format=response_format,
-        )
+        asked = messages, model, tools, temperature, max_tokens, {**options}, response_format
+        attempts = self._attempts(*asked)
         with attempts.observer:
-            session = self._sessions.get() or await self._session()
-            try:
-                flow = self._flow(attempts, response_format, options)
-                if session.limited:
-                    response = await self._run_in_slot(session, attempts, flow)
-                else:
-                    response = await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
-            finally:
-                if (action := attempts.close()) is not None:
-                    await action.perform_async()
+            flow = self._flow(attempts, response_format, options)
+            response = await self._run_flow(flow, attempts)
             if isinstance(attempts.plan.pricing, DeferredPrice):
                 await attempts.plan.pricing.set_async(response["usage"])
                 attempts.spent.set(response)
-        return returned(response)
-
-    @overload
-    def stream(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model: str = DEFAULT_MODEL,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = 2000,
-        *,
-        response_format: type[Parsed],
-        **options: Unpack[CallOptions],
-    ) -> AsyncLLMStream[Parsed]: ...
-
-    @overload
-    def stream(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        model: str = DEFAULT_MODEL,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = 2000,
-        *,
-        response_format: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> AsyncLLMStream: ...
+        return self._returned(response)
 
     def stream(
         self,
@@ -261,9 +136,9 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
-        response_format: Any = None,
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
-    ) -> AsyncLLMStream:
+    ) -> AsyncLLMStream[Parsed]:
         """Send messages to a model and return a stream of deltas.
 
         Args:
@@ -279,16 +154,8 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             LLMRequestError: an argument is wrong.
             LLMAuthenticationError: there is no key.
         """
-        attempts = self._attempts(
-            messages,
-            model,
-            tools,
-            temperature,
-            max_tokens,
-            {**options},
-            response_format=response_format,
-            stream=True,
-        )
+        asked = messages, model, tools, temperature, max_tokens, {**options}, response_format
+        attempts = self._attempts(*asked, stream=True)
         cached = self._cached_answer(attempts, response_format, options)
         machine = AnswerMachine(attempts, response_format, cached)
         reading = Reading()
@@ -297,6 +164,79 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
             attempts.observer.set_spent(machine.spent)
             deltas = _observed(deltas, attempts.observer)
         return AsyncLLMStream(machine, deltas, reading)
+
+    async def run(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
+        *,
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        **options: "Unpack[RunOptions]",
+    ) -> "RunResult[Parsed]":
+        """Send messages to a model, execute the tools that it calls, and return its answer.
+
+        Args:
+            messages: the conversation; each message has a `role` and `content`.
+            model: the model, optionally as `provider/model`.
+            tools: functions, `Tool` values and `MCPServer` values that the model may call.
+            temperature: the sampling temperature, or None for the default of the provider.
+            max_tokens: the maximum length of each answer, or None for the default of the provider.
+            response_format: a JSON schema or a pydantic model for the last answer.
+            options: the optional arguments of `RunOptions`.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider rejected the request.
+            LLMRunLimitError: a limit of the run is reached.
+            LLMToolError: a tool has failed too often.
+            ToolAbort: a tool has ended the run.
+            LLMError: there is no answer. `conversation` and `usage` of all these errors show how
+                far the run came.
+        """
+        call_options: dict[str, Any] = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "response_format": response_format,
+            **options,
+        }
+        return await self._new_run(messages, tools, call_options).result()
+
+    def run_stream(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = 2000,
+        *,
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        **options: "Unpack[RunOptions]",
+    ) -> "AsyncRunStream[Parsed]":
+        """Do what `run` does, and return a stream of its events.
+
+        Args:
+            messages: the conversation; each message has a `role` and `content`.
+            model: the model, optionally as `provider/model`.
+            tools: functions, `Tool` values and `MCPServer` values that the model may call.
+            temperature: the sampling temperature, or None for the default of the provider.
+            max_tokens: the maximum length of each answer, or None for the default of the provider.
+            response_format: a JSON schema or a pydantic model for the last answer.
+            options: the optional arguments of `RunOptions`.
+
+        Raises:
+            LLMRequestError: an argument is wrong.
+        """
+        call_options: dict[str, Any] = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "response_format": response_format,
+            **options,
+        }
+        return self._new_run(messages, tools, call_options).stream()
 
     async def embed(
         self,
@@ -328,19 +268,13 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         plans = self._embed_plans(input, model, dimensions, extra)
         attempts = self._embed_attempts(plans, budget_key)
         with attempts.observer:
-            session = self._sessions.get() or await self._session()
-            try:
-                flow = embed_flow(attempts, plans)
-                responses = await self._run_in_slot(session, attempts, flow)
-            finally:
-                if (action := attempts.close()) is not None:
-                    await action.perform_async()
+            responses = await self._run_flow(embed_flow(attempts, plans), attempts)
             for plan, response in zip(plans, responses, strict=True):
                 if isinstance(plan.pricing, DeferredPrice):
                     await plan.pricing.set_async(response["usage"])
             whole = joined(responses)
             attempts.observer.answered(whole)
-        return returned(whole)
+        return self._returned(whole)
 
     async def models(self, provider: str | None = None) -> list[ModelInfo]:
         """Return the models of a provider.
@@ -356,15 +290,28 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
 
         attempts = self._new_attempts([self._models_plan(provider)])
         with attempts.observer:
-            session = self._sessions.get() or await self._session()
-            return await self._run_in_slot(session, attempts, models_flow(attempts))
+            return await self._run_flow(models_flow(attempts), attempts)
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
         await self._sessions.aclose()
 
+    def _connect(self, max_concurrency: int | None) -> None:
+        self._sessions = sessions = _sessions(max_concurrency)
+        # A client that is garbage-collected without being closed closes its connections silently.
+        self._abandon = finalize(self, sessions.abandon)
+        self._abandon.atexit = False
+
+    def _new_run(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None",
+        options: dict[str, Any],
+    ) -> "AsyncRun":
+        return _run_class()(cast("AsyncModelClient", self), messages, tools, options)
+
     async def _deltas(
-        self, attempts: Attempts[Plan], machine: AnswerMachine, reading: Reading
+        self, attempts: Attempts[CallPlan], machine: AnswerMachine, reading: Reading
     ) -> AsyncGenerator[Delta]:
         session = self._sessions.get() or await self._session()
         received = drive_async(machine, session.sender(whole=False), reading=reading)
@@ -382,14 +329,20 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         finally:
             await run_async(machine.close_flow(), session.sender(whole=True))
 
-    async def _run_in_slot(
-        self, session: "Session", attempts: Attempts[Any], flow: Flow[Value]
-    ) -> Value:
+    async def _run_flow(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
         """Run a flow as soon as fewer than `max_concurrency` calls are running."""
-        async with session.slot(attempts.seconds_left, attempts.deadline_error):
-            return await run_async(flow, session.sender(whole=True), MAX_ANSWER_BYTES)
+        session = self._sessions.get() or await self._session()
+        sender = session.sender(whole=True)
+        try:
+            if not session.limited:
+                return await run_async(flow, sender, MAX_ANSWER_BYTES)
+            async with session.slot(attempts.seconds_left, attempts.deadline_error):
+                return await run_async(flow, sender, MAX_ANSWER_BYTES)
+        finally:
+            if (action := attempts.close()) is not None:
+                await action.perform_async()
 
-    async def _session(self) -> "Session":
+    async def _session(self) -> "AsyncHTTPSession":
         load_prices()
         session = await self._sessions.current()
         if session is None:
@@ -397,12 +350,20 @@ class AsyncLLMClient(ClientCore, AsyncRuns, AsyncClientBase):
         return session
 
 
-def _sessions(max_concurrency: int | None) -> "Sessions":
+@cache
+def _run_class() -> "type[AsyncRun]":
+    """Return the class of runs, imported on first use: most programs have no tools."""
+    from .tools._run_async import AsyncRun
+
+    return AsyncRun
+
+
+def _sessions(max_concurrency: int | None) -> "AsyncHTTPSessions":
     try:
-        from ._session_async import Sessions
+        from ._session_async import AsyncHTTPSessions
     except ModuleNotFoundError as error:
         raise missing_extra() from error
-    return Sessions(max_concurrency)
+    return AsyncHTTPSessions(max_concurrency)
 
 
 async def _observed(deltas: AsyncGenerator[Delta], observer: CallObserver) -> AsyncGenerator[Delta]:
@@ -415,7 +376,7 @@ async def _observed(deltas: AsyncGenerator[Delta], observer: CallObserver) -> As
 
 async def _with_price(
     deltas: AsyncGenerator[Delta],
-    attempts: Attempts[Plan],
+    attempts: Attempts[CallPlan],
     price: DeferredPrice,
     machine: AnswerMachine,
 ) -> AsyncGenerator[Delta]:

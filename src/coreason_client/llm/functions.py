@@ -1,22 +1,36 @@
-"""Functions for a single call: the configuration is read from the environment and `.env`.
+"""Functions for a single call or run: the configuration is read from the environment and `.env`.
 
 All calls share the connections of one client, which is created again if the configuration changes.
+Those whose names end with `_sync` block until there is an answer: for scripts and notebooks.
 """
 
-import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
-from .. import _fork
-from ._default_model import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
-from ._from_env import client_arguments, read_configuration
+from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from ._from_env import shared_client
+
+# async only: begin
+from ._functions_sync import (
+    embed_sync,
+    generate_sync,
+    models_sync,
+    run_stream_sync,
+    run_sync,
+    stream_sync,
+)
+
+# async only: end
 from .aclient import AsyncLLMClient
-from .client import LLMClient
-from .streams import AsyncLLMStream, LLMStream
+from .streams import AsyncLLMStream
 from .types import CallOptions, EmbeddingResponse, ModelInfo, Parsed, Response
 
 if TYPE_CHECKING:
-    from .settings import Configuration
+    from .tools._run_async import AsyncRunStream
+    from .tools._run_machine import RunOptions
+    from .tools.events import RunResult
+    from .tools.mcp import MCPServer
+    from .tools.tool import Tool
 
 __all__ = [
     "embed",
@@ -25,38 +39,14 @@ __all__ = [
     "generate_sync",
     "models",
     "models_sync",
+    "run",
+    "run_stream",
+    "run_stream_sync",
+    "run_sync",
     "stream",
     "stream_sync",
 ]
 
-_Client = TypeVar("_Client", AsyncLLMClient, LLMClient)
-
-
-@overload
-async def generate(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: type[Parsed],
-    **options: Unpack[CallOptions],
-) -> Response[Parsed]: ...
-
-
-@overload
-async def generate(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: Mapping[str, Any] | None = None,
-    **options: Unpack[CallOptions],
-) -> Response: ...
-
 
 async def generate(
     messages: Sequence[Mapping[str, Any]],
@@ -65,9 +55,9 @@ async def generate(
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: Any = None,
+    response_format: type[Parsed] | Mapping[str, Any] | None = None,
     **options: Unpack[CallOptions],
-) -> Response:
+) -> Response[Parsed]:
     """Send messages to a model and return its answer as the standard response object.
 
     The configuration is read from the environment and `.env` at each call.
@@ -86,7 +76,7 @@ async def generate(
         LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
         LLMError: there is no answer; the class and the fields of the error give the reason.
     """
-    return await _shared.client(AsyncLLMClient).generate(
+    return await shared_client(AsyncLLMClient).generate(
         messages,
         model,
         tools,
@@ -97,7 +87,6 @@ async def generate(
     )
 
 
-@overload
 def stream(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
@@ -105,34 +94,9 @@ def stream(
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed],
+    response_format: type[Parsed] | Mapping[str, Any] | None = None,
     **options: Unpack[CallOptions],
-) -> AsyncLLMStream[Parsed]: ...
-
-
-@overload
-def stream(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: Mapping[str, Any] | None = None,
-    **options: Unpack[CallOptions],
-) -> AsyncLLMStream: ...
-
-
-def stream(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: Any = None,
-    **options: Unpack[CallOptions],
-) -> AsyncLLMStream:
+) -> AsyncLLMStream[Parsed]:
     """Send messages to a model and return a stream of deltas; configuration like `generate`.
 
     Args:
@@ -149,132 +113,7 @@ def stream(
         LLMRequestError: an argument or a variable is wrong.
         LLMAuthenticationError: there is no key.
     """
-    return _shared.client(AsyncLLMClient).stream(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
-    )
-
-
-@overload
-def generate_sync(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: type[Parsed],
-    **options: Unpack[CallOptions],
-) -> Response[Parsed]: ...
-
-
-@overload
-def generate_sync(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: Mapping[str, Any] | None = None,
-    **options: Unpack[CallOptions],
-) -> Response: ...
-
-
-def generate_sync(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: Any = None,
-    **options: Unpack[CallOptions],
-) -> Response:
-    """Do what `generate` does and block until there is an answer: for scripts and notebooks.
-
-    Args:
-        messages: the conversation; each message has a `role` and `content`.
-        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: the functions that the model may call, in the format of OpenAI.
-        temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
-            None for the provider's default.
-        max_tokens: the maximum length of the answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the answer.
-        options: the optional arguments of `coreason_client.llm.types.CallOptions`.
-
-    Raises:
-        LLMError: as for `generate`.
-    """
-    return _shared.client(LLMClient).generate(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
-    )
-
-
-@overload
-def stream_sync(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: type[Parsed],
-    **options: Unpack[CallOptions],
-) -> LLMStream[Parsed]: ...
-
-
-@overload
-def stream_sync(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: Mapping[str, Any] | None = None,
-    **options: Unpack[CallOptions],
-) -> LLMStream: ...
-
-
-def stream_sync(
-    messages: Sequence[Mapping[str, Any]],
-    model: str = DEFAULT_MODEL,
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    temperature: float | None = 0.7,
-    max_tokens: int | None = 2000,
-    *,
-    response_format: Any = None,
-    **options: Unpack[CallOptions],
-) -> LLMStream:
-    """Do what `stream` does, for scripts and notebooks: the stream is read with `for`.
-
-    Args:
-        messages: the conversation; each message has a `role` and `content`.
-        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: the functions that the model may call, in the format of OpenAI.
-        temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
-            None for the provider's default.
-        max_tokens: the maximum length of the answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the answer.
-        options: the optional arguments of `coreason_client.llm.types.CallOptions`.
-
-    Raises:
-        LLMRequestError: an argument or a variable is wrong.
-        LLMAuthenticationError: there is no key.
-    """
-    return _shared.client(LLMClient).stream(
+    return shared_client(AsyncLLMClient).stream(
         messages,
         model,
         tools,
@@ -306,30 +145,8 @@ async def embed(
         LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
         LLMError: there are no embeddings; the class and the fields of the error give the reason.
     """
-    client = _shared.client(AsyncLLMClient)
+    client = shared_client(AsyncLLMClient)
     return await client.embed(input, model, dimensions=dimensions, extra=extra)
-
-
-def embed_sync(
-    input: str | Sequence[str],  # noqa: A002 - its name at every provider
-    model: str = DEFAULT_EMBEDDING_MODEL,
-    *,
-    dimensions: int | None = None,
-    extra: Mapping[str, Any] | None = None,
-) -> EmbeddingResponse:
-    """Do what `embed` does and block until there are embeddings: for scripts and notebooks.
-
-    Args:
-        input: one text, or several.
-        model: the embedding model, optionally as `provider/model`.
-        dimensions: the number of dimensions of the vectors, if the model has several.
-        extra: further fields of the request body, for this provider only.
-
-    Raises:
-        LLMError: as for `embed`.
-    """
-    client = _shared.client(LLMClient)
-    return client.embed(input, model, dimensions=dimensions, extra=extra)
 
 
 async def models(provider: str | None = None) -> list[ModelInfo]:
@@ -342,54 +159,77 @@ async def models(provider: str | None = None) -> list[ModelInfo]:
         LLMRequestError: a variable is wrong, or there is no such provider.
         LLMError: there is no list; the class and the fields of the error give the reason.
     """
-    return await _shared.client(AsyncLLMClient).models(provider)
+    return await shared_client(AsyncLLMClient).models(provider)
 
 
-def models_sync(provider: str | None = None) -> list[ModelInfo]:
-    """Do what `models` does and block until there is a list: for scripts and notebooks.
+async def run(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
+    *,
+    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    **options: "Unpack[RunOptions]",
+) -> "RunResult[Parsed]":
+    """Send messages to a model, execute the tools that it calls, and return its answer.
+
+    The configuration is read from the environment and `.env`.
 
     Args:
-        provider: the name of the provider; by default that of the default model.
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        temperature: the sampling temperature, or None for the provider's default.
+        max_tokens: the maximum length of each answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the last answer.
+        options: the optional arguments of `RunOptions`.
 
     Raises:
-        LLMError: as for `models`.
+        LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
+        LLMError: there is no answer; the class and the fields of the error give the reason.
     """
-    return _shared.client(LLMClient).models(provider)
+    return await shared_client(AsyncLLMClient).run(
+        messages,
+        model,
+        tools,
+        temperature,
+        max_tokens,
+        response_format=response_format,
+        **options,
+    )
 
 
-class _Shared:
-    """The clients of the functions, each with the configuration that it was created for."""
+def run_stream(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+    temperature: float | None = 0.7,
+    max_tokens: int | None = 2000,
+    *,
+    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    **options: "Unpack[RunOptions]",
+) -> "AsyncRunStream[Parsed]":
+    """Do what `run` does, and return a stream of its events.
 
-    def __init__(self) -> None:
-        self._clients: dict[type, tuple[Configuration, Any]] = {}
-        self._lock = threading.Lock()
-        _fork.register(self)
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        temperature: the sampling temperature, or None for the provider's default.
+        max_tokens: the maximum length of each answer, or None for the provider's default.
+        response_format: a JSON schema or a pydantic model for the last answer.
+        options: the optional arguments of `RunOptions`.
 
-    def client(self, kind: type[_Client]) -> _Client:
-        """Return the client for the current configuration."""
-        configuration = read_configuration()
-        known = self._clients.get(kind)
-        if known is None or known[0] is not configuration:
-            with self._lock:
-                return self._create(kind, configuration)
-        current: _Client = known[1]
-        return current
-
-    def _create(self, kind: type[_Client], configuration: "Configuration") -> _Client:
-        known = self._clients.get(kind)
-        if known is not None and known[0] is configuration:  # another thread was faster
-            current: _Client = known[1]
-            return current
-        client = kind(**client_arguments(configuration, configuration.base_url))
-        client._abandon.detach()  # the connections outlive the client, for the next one
-        if known is not None:
-            client._sessions = known[1]._sessions
-        self._clients[kind] = configuration, client
-        return client
-
-    def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent process may hold."""
-        self._lock = threading.Lock()
-
-
-_shared = _Shared()
+    Raises:
+        LLMRequestError: an argument or a variable is wrong.
+    """
+    return shared_client(AsyncLLMClient).run_stream(
+        messages,
+        model,
+        tools,
+        temperature,
+        max_tokens,
+        response_format=response_format,
+        **options,
+    )

@@ -37,7 +37,7 @@ Message: TypeAlias = dict[str, Any]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 
 OnBreak: TypeAlias = Literal["error", "continue", "restart"]
-"""What to do if a stream breaks in the middle of the answer."""
+"""The reaction to a stream that breaks in the middle of the answer."""
 
 
 class CallOptions(TypedDict, total=False):

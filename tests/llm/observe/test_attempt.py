@@ -1,7 +1,7 @@
 """What hooks see of a request and its response."""
 
 from coreason_client._http._types import Headers, Request, ResponseHead
-from coreason_client.llm.observe._attempt import ObservedAttempt
+from coreason_client.llm.observe._observer import ObservedAttempt
 
 from .collect import KEY
 from .test_attributes import plan

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._plan import CallPlan
 from coreason_client.llm._route import Target
 from coreason_client.llm.observe._attributes import (
+    Identity,
     identity_attributes,
     metric_attributes,
     operation_of,
@@ -17,16 +18,15 @@ from coreason_client.llm.observe._attributes import (
     target_attributes,
     usage_attributes,
 )
-from coreason_client.llm.observe._identity import Identity
 
 from .collect import KEY, MESSAGES
 
 
-def plan(model: str = "m", base: str | None = "https://llm.example", **options: Any) -> Plan:
+def plan(model: str = "m", base: str | None = "https://llm.example", **options: Any) -> CallPlan:
     keys = {"gemini": KEY, "mistral": KEY, "anthropic": KEY}
     route = Target(base, KEY if base else None, keys).route(model)
     call = check_call(MESSAGES, route.model, None, 0.5, 9, **options)
-    return Plan(call, route, model)
+    return CallPlan(call, route, model)
 
 
 def embedding(**call: Any) -> Any:

@@ -4,8 +4,8 @@ import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
 from coreason_client.llm import LLMServerError
-from coreason_client.llm.observe._call_observer import NOT_OBSERVED, CallObserver
-from coreason_client.llm.observe._observer import Observer
+from coreason_client.llm._attempts import NOT_OBSERVED, CallObserver
+from coreason_client.llm.observe._observer import ReportingObserver
 from coreason_client.sse import ServerSentEvent
 
 
@@ -29,4 +29,4 @@ def test_it_does_not_swallow_an_error() -> None:
 
 def test_an_observer_implements_all_its_methods() -> None:
     methods = {name for name in vars(CallObserver) if callable(getattr(CallObserver, name))}
-    assert methods <= vars(Observer).keys() | {"__class_getitem__"}
+    assert methods <= vars(ReportingObserver).keys() | {"__class_getitem__"}

@@ -19,8 +19,8 @@ from coreason_client.llm import (
     LLMRateLimitError,
     LLMServerError,
 )
-from coreason_client.llm.observe._call_telemetry import Ending, outcome_of
-from coreason_client.llm.observe._identity import Identity
+from coreason_client.llm.observe._attributes import Identity
+from coreason_client.llm.observe._spans import CallEnding, outcome_of
 from tests.llm.server import Provider, Replied
 
 from .collect import (
@@ -481,7 +481,7 @@ def test_a_cancelled_call(server: Provider, collected: Collected, *, stream: boo
     ],
 )
 def test_the_outcome_of_a_call(error: BaseException | None, response: Any, outcome: str) -> None:
-    assert outcome_of(Ending(1, error, response, Identity(), None)) == outcome
+    assert outcome_of(CallEnding(1, error, response, Identity(), None)) == outcome
 
 
 # The context.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm.observe._content import (
+from coreason_client.llm.observe._attributes import (
     as_json,
     input_messages,
     output_messages,

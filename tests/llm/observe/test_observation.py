@@ -10,10 +10,10 @@ import pytest
 
 from coreason_client.errors import ArgumentError, MissingExtraError
 from coreason_client.llm import AsyncLLMClient, LLMClient, Telemetry
+from coreason_client.llm._attempts import NOT_OBSERVED
 from coreason_client.llm.observe import _observation
-from coreason_client.llm.observe._call_observer import NOT_OBSERVED
 from coreason_client.llm.observe._observation import Observation
-from coreason_client.llm.observe._observer import Observer
+from coreason_client.llm.observe._observer import ReportingObserver
 from coreason_client.llm.observe._work_span import NO_SPAN
 from tests.llm.server import Provider
 
@@ -43,15 +43,12 @@ def run(before: str = "") -> str:
 
 
 def test_a_program_without_opentelemetry_does_not_load_it() -> None:
-    assert run() == "[] ['_call_observer', '_observation', '_work_span', 'observe']"
+    assert run() == "[] ['_observation', '_work_span', 'observe']"
 
 
 def test_a_program_that_cannot_import_it_is_not_disturbed() -> None:
     before = "sys.modules['opentelemetry.trace'] = None"
-    assert (
-        run(before)
-        == "['opentelemetry.trace'] ['_call_observer', '_observation', '_work_span', 'observe']"
-    )
+    assert run(before) == "['opentelemetry.trace'] ['_observation', '_work_span', 'observe']"
 
 
 def test_a_broken_installation_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +98,7 @@ def test_it_is_looked_for_until_an_sdk_is_configured(
 def test_a_request_that_the_conventions_do_not_cover_has_only_hooks() -> None:
     listing: Any = SimpleNamespace(route=plan().route)
     observer = Observation(Telemetry(), print).observer(listing)
-    assert isinstance(observer, Observer)
+    assert isinstance(observer, ReportingObserver)
     assert observer._telemetry is None
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
 from coreason_client.llm import LLMServerError, ResponseInfo
-from coreason_client.llm.observe._call_telemetry import CallTelemetry
 from coreason_client.llm.observe._instruments import Instruments
-from coreason_client.llm.observe._observer import Observer
+from coreason_client.llm.observe._observer import ReportingObserver
+from coreason_client.llm.observe._spans import CallTelemetry
 from coreason_client.sse import ServerSentEvent
 
 from .collect import Collected
@@ -36,7 +36,9 @@ class Scene:
         self.plan = plan()
         telemetry = CallTelemetry(Instruments(collected.telemetry()), self.plan)
         hook = self.responses.append
-        self.observer = Observer(None, hook, telemetry, stream=stream, clock=lambda: self.now)
+        self.observer = ReportingObserver(
+            None, hook, telemetry, stream=stream, clock=lambda: self.now
+        )
 
     def start(self) -> Request:
         request = Request("POST", self.plan.url, self.plan.route.headers, b"{}")
@@ -120,7 +122,7 @@ def test_embeddings_have_a_span_and_the_metrics_of_their_operation(collected: Co
     vectors = embedding(model="e")
     options = collected.telemetry(metric_names="latest", record_content=True)
     telemetry = CallTelemetry(Instruments(options), vectors)
-    observer = Observer(None, None, telemetry, stream=False)
+    observer = ReportingObserver(None, None, telemetry, stream=False)
     with observer:
         observer.attempt_started(vectors, Request("POST", vectors.url, {}))
         observer.body_received(b'{"model": "e-2"}')
@@ -137,7 +139,7 @@ def test_embeddings_have_a_span_and_the_metrics_of_their_operation(collected: Co
 def test_embeddings_that_fail_have_no_finish_reason(collected: Collected) -> None:
     vectors = embedding(model="e")
     telemetry = CallTelemetry(Instruments(collected.telemetry()), vectors)
-    with pytest.raises(LLMServerError), Observer(None, None, telemetry, stream=False):
+    with pytest.raises(LLMServerError), ReportingObserver(None, None, telemetry, stream=False):
         raise LLMServerError("no")
     assert collected.attributes()["coreason.outcome"] == "error"
     assert "gen_ai.response.finish_reasons" not in collected.attributes()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.llm.observe._report import report
+from coreason_client.llm.observe._instruments import report
 
 
 def test_a_value_is_returned() -> None:

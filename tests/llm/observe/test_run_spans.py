@@ -244,7 +244,7 @@ def test_a_run_without_telemetry_does_not_import_it(
     server: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.replies = replies((False, False), *CITIES)
-    spans = "coreason_client.llm.observe._tool_span"
+    spans = "coreason_client.llm.observe._spans"
     monkeypatch.setitem(sys.modules, spans, None)  # importing it fails
 
     async def work(client: AsyncLLMClient) -> str:

@@ -11,14 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall, Tokens
-from coreason_client.llm._call import Call, Schema
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
-from coreason_client.llm._profile import Profile
+from coreason_client.llm._answer import (
+    FaultReceived,
+    Malformed,
+    ModelAnswer,
+    ProviderFault,
+    RawToolCall,
+    Tokens,
+)
+from coreason_client.llm._call import ModelCall, Schema
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm.providers.anthropic import ADAPTER
 from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta
 
-ANTHROPIC = Profile(name="anthropic", wire="anthropic", auth="x-api-key")
+ANTHROPIC = ProviderProfile(name="anthropic", wire="anthropic", auth="x-api-key")
 MODEL = "claude-sonnet-4-5"
 KEYS = st.sampled_from(
     [
@@ -60,7 +66,7 @@ def wire(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def read(*events: Any) -> Answer:
+def read(*events: Any) -> ModelAnswer:
     reader = ADAPTER.reader()
     for event in events:
         assert not reader.done
@@ -69,7 +75,7 @@ def read(*events: Any) -> Answer:
     return reader.answer()
 
 
-def parsed(answer: Answer) -> Answer:
+def parsed(answer: ModelAnswer) -> ModelAnswer:
     """The same answer, all arguments as objects."""
     for call in answer.calls:
         if isinstance(call.arguments, str):
@@ -78,13 +84,13 @@ def parsed(answer: Answer) -> Answer:
 
 
 def body(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return ADAPTER.body(Call(model=MODEL, messages=messages, **more), ANTHROPIC)
+    return ADAPTER.body(ModelCall(model=MODEL, messages=messages, **more), ANTHROPIC)
 
 
 # Whatever comes, nothing but what the interface says comes out.
 
 
-def is_sound(answer: Answer) -> bool:
+def is_sound(answer: ModelAnswer) -> bool:
     return (
         answer.content != ""
         and answer.end in ("stop", "length", "tool_calls", "filtered")
@@ -255,7 +261,7 @@ def test_a_thought_without_a_signature_is_not_kept_with_a_call() -> None:
             ]
         }
     )
-    assert answer == Answer(calls=[RawToolCall("a", "get_time", {})], reasoning="Hm.")
+    assert answer == ModelAnswer(calls=[RawToolCall("a", "get_time", {})], reasoning="Hm.")
 
 
 def test_the_end_is_not_known_before_it_is_said() -> None:
@@ -478,24 +484,25 @@ def test_the_most_special_code_comes_first() -> None:
         "details": {"error_code": "enforced_spend_limit_reached"},
     }
     codes = ("enforced_spend_limit_reached", "rate_limit_error")
-    assert ADAPTER.fault({"type": "error", "error": error}) == Fault(error["message"], codes)  # type: ignore[arg-type]
+    expected = ProviderFault(error["message"], codes)  # type: ignore[arg-type]
+    assert ADAPTER.fault({"type": "error", "error": error}) == expected
 
 
 @pytest.mark.parametrize(
     ("reply", "fault"),
     [
-        ({"error": "no such route"}, Fault("no such route")),
-        ({"type": "error", "message": "No."}, Fault("No.")),
-        ({"type": "error"}, Fault('{"type":"error"}')),
-        ({"error": {"code": 429, "message": "No."}}, Fault("No.", ("429",), status=429)),
-        ({"error": {"code": 7, "message": "No."}}, Fault("No.", ("7",))),
-        ({"error": [1]}, Fault('{"error":[1]}')),
+        ({"error": "no such route"}, ProviderFault("no such route")),
+        ({"type": "error", "message": "No."}, ProviderFault("No.")),
+        ({"type": "error"}, ProviderFault('{"type":"error"}')),
+        ({"error": {"code": 429, "message": "No."}}, ProviderFault("No.", ("429",), status=429)),
+        ({"error": {"code": 7, "message": "No."}}, ProviderFault("No.", ("7",))),
+        ({"error": [1]}, ProviderFault('{"error":[1]}')),
         ({"type": "message", "content": [], "error": None}, None),
         ([], None),
         (None, None),
     ],
 )
-def test_a_fault_of_an_odd_form(reply: Any, fault: Fault | None) -> None:
+def test_a_fault_of_an_odd_form(reply: Any, fault: ProviderFault | None) -> None:
     assert ADAPTER.fault(reply) == fault
 
 

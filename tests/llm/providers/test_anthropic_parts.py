@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._profile import Profile
-from coreason_client.llm.providers._anthropic_parts import content_blocks, part_problem, text_block
+from coreason_client.llm._profile import ProviderProfile
+from coreason_client.llm.providers.anthropic import content_blocks, part_problem, text_block
 
-PROFILE = Profile(name="acme")
+PROFILE = ProviderProfile(name="acme")
 
 
 def data(kind: str, content: str = "aGk=") -> dict[str, Any]:

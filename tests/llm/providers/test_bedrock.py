@@ -18,8 +18,7 @@ from coreason_client.llm import (
     LLMError,
     TextDelta,
 )
-from coreason_client.llm._answer import Answer
-from coreason_client.llm._fault import Fault, Malformed
+from coreason_client.llm._answer import Malformed, ModelAnswer, ProviderFault
 from coreason_client.llm.providers.bedrock import ADAPTER
 from tests.llm.eventstream import event
 from tests.llm.server import Replied, provider
@@ -161,9 +160,9 @@ EVENTS = st.sampled_from(
 @given(OBJECTS)
 def test_any_reply_is_an_answer_or_malformed(reply: dict[str, Any]) -> None:
     with suppress(Malformed):
-        assert isinstance(ADAPTER.answer(reply), Answer)
+        assert isinstance(ADAPTER.answer(reply), ModelAnswer)
     fault = ADAPTER.fault(reply)
-    assert fault is None or isinstance(fault, Fault)
+    assert fault is None or isinstance(fault, ProviderFault)
 
 
 @given(st.lists(st.tuples(EVENTS, ANYTHING), max_size=6))

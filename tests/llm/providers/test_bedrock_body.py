@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.llm import LLMRequestError
-from coreason_client.llm._call import Call, Schema
+from coreason_client.llm._call import ModelCall, Schema
 from coreason_client.llm.providers._bedrock_body import request_body
 
 CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
@@ -18,7 +18,7 @@ SCHEMA = Schema("n", {"type": "object", "properties": {}})
 
 def body(model: str = CLAUDE, **options: Any) -> dict[str, Any]:
     options = {"messages": USER, **options}
-    return request_body(Call(model=model, **options))
+    return request_body(ModelCall(model=model, **options))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._check_parts import check_part
-from coreason_client.llm._profile import Profile
-from coreason_client.llm.providers._bedrock_parts import content_blocks, part_problem
+from coreason_client.llm._check_messages import check_part
+from coreason_client.llm._profile import ProviderProfile
+from coreason_client.llm.providers._bedrock_body import content_blocks, part_problem
 
-BEDROCK = Profile(name="bedrock", wire="bedrock")
+BEDROCK = ProviderProfile(name="bedrock", wire="bedrock")
 
 
 def file(kind: str, name: str | None = None, data: str = "AAAA") -> dict[str, Any]:

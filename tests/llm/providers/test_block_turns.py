@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm.providers._block_turns import (
+from coreason_client.llm.providers._claude import (
     call_input,
     escaped_id,
     lone_prompts,

@@ -12,11 +12,10 @@ import pytest
 from coreason_client._drive import Reply
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.llm import LLMRequestError, LLMResponseError
-from coreason_client.llm._classify import Failure
-from coreason_client.llm._embed import read_embeddings
-from coreason_client.llm._embed_call import EmbedCall
-from coreason_client.llm._embed_plan import EmbedPlan, embed_format
+from coreason_client.llm._classify import FailedAttempt
+from coreason_client.llm._embed import EmbedPlan, embed_format, read_embeddings
 from coreason_client.llm._route import Target
+from coreason_client.llm.providers.embeddings import EmbedCall
 
 VECTORS = [[0.5, -1.0], [0.25, 2.0]]
 
@@ -227,7 +226,7 @@ def test_what_is_sent(name: str) -> None:
 def test_what_is_read(name: str) -> None:
     case = CASES[name]
     response = read_embeddings(plan_of(case), reply_of(case, case.reply), 5.0)
-    assert not isinstance(response, Failure)
+    assert not isinstance(response, FailedAttempt)
     assert response["data"] == {"embeddings": case.vectors}
     usage = response["usage"]
     if case.tokens is None:
@@ -248,7 +247,7 @@ def test_what_is_read(name: str) -> None:
 )
 def test_a_reply_without_the_vectors_is_an_error(name: str, value: Any) -> None:
     failure = read_embeddings(plan_of(CASES[name]), reply_of(CASES[name], value), 5.0)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, FailedAttempt)
     assert type(failure.error) is LLMResponseError
 
 
@@ -267,7 +266,7 @@ def test_a_reply_without_the_vectors_is_an_error(name: str, value: Any) -> None:
 )
 def test_a_wrong_vector_is_an_error_that_is_not_retried(name: str, value: Any) -> None:
     failure = read_embeddings(plan_of(CASES[name]), reply_of(CASES[name], value), 5.0)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, FailedAttempt)
     assert "an embedding must be" in str(failure.error)
     assert failure.retryable is False
 
@@ -275,7 +274,7 @@ def test_a_wrong_vector_is_an_error_that_is_not_retried(name: str, value: Any) -
 def test_too_few_vectors_are_an_error_that_has_the_numbers() -> None:
     case = CASES["OpenAI"]
     failure = read_embeddings(plan_of(case), reply_of(case, listed([1.0])), 5.0)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, FailedAttempt)
     assert "it has 1 embeddings for 2 texts" in str(failure.error)
 
 

@@ -9,14 +9,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall, Tokens
-from coreason_client.llm._call import Call
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
-from coreason_client.llm._profile import Profile
+from coreason_client.llm._answer import (
+    FaultReceived,
+    Malformed,
+    ModelAnswer,
+    ProviderFault,
+    RawToolCall,
+    Tokens,
+)
+from coreason_client.llm._call import ModelCall
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm.providers.gemini import ADAPTER, VERTEX
 from coreason_client.llm.types import TextDelta
 
-PROFILE = Profile(name="gemini", wire="gemini")
+PROFILE = ProviderProfile(name="gemini", wire="gemini")
 USER = [{"role": "user", "content": "Hi"}]
 
 # ---------------------------------------------------------------- strategies
@@ -116,7 +122,7 @@ def test_any_reply_is_an_answer_or_malformed(reply: Any) -> None:
     _check(answer)
 
 
-def _check(answer: Answer) -> None:
+def _check(answer: ModelAnswer) -> None:
     assert answer.content is None or answer.content
     assert answer.end in ("stop", "length", "filtered")
     for call in answer.calls:
@@ -227,7 +233,7 @@ def _reply(parts: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, **more}]}
 
 
-def _comparable(answer: Answer) -> Answer:
+def _comparable(answer: ModelAnswer) -> ModelAnswer:
     """Return an answer with parsed arguments, and without the ids that a reader makes up."""
     for call in answer.calls:
         if isinstance(call.arguments, str):
@@ -260,7 +266,7 @@ def _comparable(answer: Answer) -> Answer:
 def test_the_model_is_one_step_of_the_address(
     model: str, address: str, stream: bool, verb: str
 ) -> None:
-    call = Call(model=model, messages=USER, stream=stream)
+    call = ModelCall(model=model, messages=USER, stream=stream)
     assert ADAPTER.url("https://h.example/v1beta", call) == (
         f"https://h.example/v1beta/{address}:{verb}"
     )
@@ -291,7 +297,7 @@ def test_only_models_that_want_a_signature_get_one_for_a_call_of_another_model(
         {"role": "tool", "tool_call_id": "a", "content": "1"},
         {"role": "tool", "tool_call_id": "b", "content": "2"},
     ]
-    body = ADAPTER.body(Call(model=model, messages=messages), PROFILE)
+    body = ADAPTER.body(ModelCall(model=model, messages=messages), PROFILE)
     first, second = body["contents"][1]["parts"]
     assert ("thoughtSignature" in first) is signed
     assert "thoughtSignature" not in second
@@ -312,7 +318,7 @@ def test_only_models_that_want_a_signature_get_one_for_a_call_of_another_model(
 def test_every_word_of_a_prompt_is_sent_once_and_no_other(
     messages: list[dict[str, Any]], model: str
 ) -> None:
-    body = ADAPTER.body(Call(model=model, messages=messages), PROFILE)
+    body = ADAPTER.body(ModelCall(model=model, messages=messages), PROFILE)
     sent = [*body.get("systemInstruction", {}).get("parts", ())]
     sent += [part for content in body["contents"] for part in content["parts"]]
     system = [m["content"] for m in messages if m["role"] == "system" and m["content"]]
@@ -328,7 +334,7 @@ def test_the_results_of_each_turn_stay_together() -> None:
         results = [{"role": "tool", "tool_call_id": id_, "content": '{"x": NaN}'} for id_ in ids]
         return [{"role": "assistant", "content": None, "tool_calls": calls}, *results]
 
-    call = Call(model="m", messages=[*USER, *turn("a", "b"), *turn("c"), *USER])
+    call = ModelCall(model="m", messages=[*USER, *turn("a", "b"), *turn("c"), *USER])
     contents = ADAPTER.body(call, PROFILE)["contents"]
     assert [(one["role"], len(one["parts"])) for one in contents] == [
         *(("user", 1), ("model", 2), ("user", 2), ("model", 1), ("user", 1), ("user", 1)),
@@ -342,7 +348,7 @@ def test_the_results_of_each_turn_stay_together() -> None:
 
 
 def test_a_body_shares_nothing_that_a_call_owns() -> None:
-    call = Call(model="m", messages=USER, stop=("END",))
+    call = ModelCall(model="m", messages=USER, stop=("END",))
     body = ADAPTER.body(call, PROFILE)
     body["contents"].clear()
     assert call.messages == [{"role": "user", "content": "Hi"}]
@@ -351,7 +357,7 @@ def test_a_body_shares_nothing_that_a_call_owns() -> None:
 def test_a_signature_of_another_provider_is_none() -> None:
     function = {"name": "f", "arguments": "{}"}
     called = {"id": "1", "type": "function", "function": function, "signature": '[{"type":"x"}]'}
-    call = Call(
+    call = ModelCall(
         model="gemini-2.5-pro",
         messages=[*USER, {"role": "assistant", "content": None, "tool_calls": [called]}],
     )
@@ -384,7 +390,7 @@ def test_a_signature_of_another_provider_is_none() -> None:
 @pytest.mark.proves("AI-6B-429")
 def test_the_wait_that_a_body_asks_for(delay: Any, seconds: float | None) -> None:
     fault = ADAPTER.fault({"error": {"code": 429, "details": [{}, {"retryDelay": delay}]}})
-    assert fault == Fault("", status=429, retry_after=seconds)
+    assert fault == ProviderFault("", status=429, retry_after=seconds)
 
 
 def test_codes_come_with_the_most_special_first_and_once() -> None:
@@ -402,7 +408,7 @@ def test_codes_come_with_the_most_special_first_and_once() -> None:
             }
         }
     )
-    assert fault == Fault(
+    assert fault == ProviderFault(
         "No.", ("API_KEY_INVALID", "INVALID_ARGUMENT"), status=400, param="contents[0]"
     )
 
@@ -410,11 +416,11 @@ def test_codes_come_with_the_most_special_first_and_once() -> None:
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        ({"error": "no such key"}, Fault("no such key")),
-        ({"error": {"status": "INTERNAL"}}, Fault("INTERNAL", ("INTERNAL",))),
-        ({"error": {"code": "quota", "message": "m"}}, Fault("m", ("quota",))),
-        ({"error": {"code": 200, "message": "m"}}, Fault("m")),
-        ([{}, {"error": {"message": "m", "code": 503}}], Fault("m", status=503)),
+        ({"error": "no such key"}, ProviderFault("no such key")),
+        ({"error": {"status": "INTERNAL"}}, ProviderFault("INTERNAL", ("INTERNAL",))),
+        ({"error": {"code": "quota", "message": "m"}}, ProviderFault("m", ("quota",))),
+        ({"error": {"code": 200, "message": "m"}}, ProviderFault("m")),
+        ([{}, {"error": {"message": "m", "code": 503}}], ProviderFault("m", status=503)),
         ({"error": {}}, None),
         ({"error": None}, None),
         ({"error": ""}, None),
@@ -425,7 +431,7 @@ def test_codes_come_with_the_most_special_first_and_once() -> None:
         (None, None),
     ],
 )
-def test_the_errors_of_a_body(body: Any, fault: Fault | None) -> None:
+def test_the_errors_of_a_body(body: Any, fault: ProviderFault | None) -> None:
     assert ADAPTER.fault(body) == fault
 
 
@@ -490,7 +496,7 @@ def test_a_text_is_text_or_nothing(junk: Any) -> None:
     reader = ADAPTER.reader()
     assert reader.read(_written(_reply([{"text": junk}])), b"") in ((), [])
     assert reader.read(_written(reply), b"") == [TextDelta("Hello")]
-    assert reader.answer() == ADAPTER.answer(reply) == Answer("Hello")
+    assert reader.answer() == ADAPTER.answer(reply) == ModelAnswer("Hello")
 
 
 @pytest.mark.parametrize("junk", [7, "", None, ["a"], {"a": "b"}])
@@ -525,7 +531,7 @@ def test_a_block_counts_beside_content_too() -> None:
     reply = _reply([{"text": "Some"}]) | {"promptFeedback": {"blockReason": "SAFETY"}}
     reader = ADAPTER.reader()
     reader.read(_written(reply), b"")
-    assert reader.answer() == ADAPTER.answer(reply) == Answer("Some", end="filtered")
+    assert reader.answer() == ADAPTER.answer(reply) == ModelAnswer("Some", end="filtered")
 
 
 @pytest.mark.parametrize("thought", [False, None, "no", 0, 1])
@@ -533,7 +539,7 @@ def test_only_what_says_so_is_a_thought(thought: Any) -> None:
     reply = _reply([{"text": "Hello", "thought": thought}], finishReason="STOP")
     reader = ADAPTER.reader()
     reader.read(_written(reply), b"")
-    assert reader.answer() == ADAPTER.answer(reply) == Answer("Hello")
+    assert reader.answer() == ADAPTER.answer(reply) == ModelAnswer("Hello")
 
 
 def test_the_end_mark_of_a_gateway_ends_the_stream() -> None:
@@ -574,7 +580,7 @@ VERTEX_BASE = "https://aiplatform.googleapis.com/v1/projects/p/locations/global"
     ],
 )
 def test_urls_of_vertex(base: str, model: str, path: str) -> None:
-    call = Call(model=model, messages=[{"role": "user", "content": "Hi"}])
+    call = ModelCall(model=model, messages=[{"role": "user", "content": "Hi"}])
     assert VERTEX.url(base, call) == f"{VERTEX_BASE}/{path}:generateContent"
     streamed = VERTEX.url(base, replace(call, stream=True))
     assert streamed == f"{VERTEX_BASE}/{path}:streamGenerateContent?alt=sse"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._fault import Malformed
+from coreason_client.llm._answer import Malformed
 from coreason_client.llm.providers.model_lists import MODEL_LISTS
 
 BASE = "https://models.example/v1"

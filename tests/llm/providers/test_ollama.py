@@ -9,16 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall, Tokens
-from coreason_client.llm._call import Call
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
-from coreason_client.llm._fit_call import fit_call
-from coreason_client.llm._profile import Profile
+from coreason_client.llm._answer import (
+    FaultReceived,
+    Malformed,
+    ModelAnswer,
+    ProviderFault,
+    RawToolCall,
+    Tokens,
+)
+from coreason_client.llm._call import ModelCall
+from coreason_client.llm._plan import fit_call
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm.errors import LLMRequestError
 from coreason_client.llm.providers.ollama import ADAPTER
 from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta
 
-OLLAMA = Profile(name="ollama", wire="ollama", path="/api", needs_key=False)
+OLLAMA = ProviderProfile(name="ollama", wire="ollama", path="/api", needs_key=False)
 KEYS = st.sampled_from(
     [
         "message", "role", "content", "thinking", "tool_calls", "function", "name", "arguments",
@@ -44,7 +50,7 @@ def wire(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def read(*lines: Any) -> Answer:
+def read(*lines: Any) -> ModelAnswer:
     reader = ADAPTER.reader()
     for line in lines:
         assert not reader.done
@@ -53,7 +59,7 @@ def read(*lines: Any) -> Answer:
     return reader.answer()
 
 
-def parsed(answer: Answer) -> Answer:
+def parsed(answer: ModelAnswer) -> ModelAnswer:
     """The same answer, all arguments as objects, and without the ids, of which Ollama has none."""
     for call in answer.calls:
         call.id = None
@@ -93,7 +99,7 @@ def test_any_line_is_read_or_refused(lines: list[Any]) -> None:
     for line in lines:
         with suppress(FaultReceived, Malformed):
             reader.read(wire(line), b"")
-    assert isinstance(reader.answer(), Answer)
+    assert isinstance(reader.answer(), ModelAnswer)
 
 
 @given(data=st.binary(max_size=20))
@@ -204,14 +210,14 @@ def test_only_a_line_that_is_done_ends_a_stream(done: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "fault"),
     [
-        ("no", Fault("no")),
-        ({"message": "no", "code": 429, "type": "busy"}, Fault("no", ("429", "busy"))),
-        ({"code": None, "type": ""}, Fault('{"code": null, "type": ""}')),
-        (["no"], Fault('["no"]')),
-        (True, Fault("true")),
+        ("no", ProviderFault("no")),
+        ({"message": "no", "code": 429, "type": "busy"}, ProviderFault("no", ("429", "busy"))),
+        ({"code": None, "type": ""}, ProviderFault('{"code": null, "type": ""}')),
+        (["no"], ProviderFault('["no"]')),
+        (True, ProviderFault("true")),
     ],
 )
-def test_errors(error: Any, fault: Fault) -> None:
+def test_errors(error: Any, fault: ProviderFault) -> None:
     assert ADAPTER.fault({"error": error}) == fault
     with pytest.raises(FaultReceived) as caught:
         ADAPTER.reader().read(wire({"error": error}), b"")
@@ -233,7 +239,7 @@ def test_an_image_by_its_address_is_refused_with_the_place_of_its_message() -> N
     with pytest.raises(
         LLMRequestError, match=r"^messages\[1\]\.content\[0\] .* data:image"
     ) as caught:
-        fit_call(Call(model="llava", messages=messages), ADAPTER, OLLAMA)
+        fit_call(ModelCall(model="llava", messages=messages), ADAPTER, OLLAMA)
     assert (caught.value.provider, caught.value.model) == ("ollama", "llava")
 
 
@@ -245,7 +251,7 @@ def test_reasoning_goes_back_as_thinking_and_control_characters_survive() -> Non
         "reasoning": "Hm.",
         "tool_calls": [{"id": "1", "type": "function", "function": function}],
     }
-    [sent] = ADAPTER.body(Call(model="m", messages=[message]), OLLAMA)["messages"]
+    [sent] = ADAPTER.body(ModelCall(model="m", messages=[message]), OLLAMA)["messages"]
     assert sent == {
         "role": "assistant",
         "content": "",
@@ -256,6 +262,6 @@ def test_reasoning_goes_back_as_thinking_and_control_characters_survive() -> Non
 
 def test_it_reads_lines_and_lives_below_the_base() -> None:
     assert ADAPTER.framing == "ndjson"
-    call = Call(model="m", messages=[])
+    call = ModelCall(model="m", messages=[])
     assert ADAPTER.url("http://localhost:11434/api", call) == "http://localhost:11434/api/chat"
     assert ADAPTER.headers() == {}

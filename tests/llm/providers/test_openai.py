@@ -11,15 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer, RawToolCall
-from coreason_client.llm._call import Call
-from coreason_client.llm._fault import Fault, FaultReceived, Malformed
-from coreason_client.llm._profile import Profile
-from coreason_client.llm._reader import Reader
+from coreason_client.llm._adapter import AnswerReader
+from coreason_client.llm._answer import (
+    FaultReceived,
+    Malformed,
+    ModelAnswer,
+    ProviderFault,
+    RawToolCall,
+)
+from coreason_client.llm._call import ModelCall
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm.providers.openai import ADAPTER
 from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta
 
-COMPATIBLE = Profile(name="openai-compatible")
+COMPATIBLE = ProviderProfile(name="openai-compatible")
 KEYS = st.sampled_from(
     [
         "choices", "message", "delta", "role", "content", "refusal", "reasoning", "thinking",
@@ -59,7 +64,7 @@ def wire(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def read(*chunks: Any) -> Reader:
+def read(*chunks: Any) -> AnswerReader:
     reader = ADAPTER.reader()
     for chunk in chunks:
         reader.read(wire(chunk), b"")
@@ -95,7 +100,7 @@ def test_any_chunk_is_read_or_refused(chunks: list[Any], event: bytes) -> None:
         with suppress(FaultReceived, Malformed):
             pieces = reader.read(wire(chunk), event)
             assert all(isinstance(p, TextDelta | ReasoningDelta | ToolCallDelta) for p in pieces)
-    assert isinstance(reader.answer(), Answer)
+    assert isinstance(reader.answer(), ModelAnswer)
 
 
 @given(data=st.binary(max_size=20))
@@ -245,26 +250,26 @@ def test_usage_that_comes_with_a_piece_of_text_counts() -> None:
 def test_an_event_named_error_is_an_error_whatever_it_holds() -> None:
     with pytest.raises(FaultReceived) as caught:
         ADAPTER.reader().read(b'{"message": "no"}', b"error")
-    assert caught.value.fault == Fault("no")
+    assert caught.value.fault == ProviderFault("no")
 
 
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        ({"error": "no"}, Fault("no")),
-        ({"error": "no", "code": "bad"}, Fault("no", ("bad",))),
+        ({"error": "no"}, ProviderFault("no")),
+        ({"error": "no", "code": "bad"}, ProviderFault("no", ("bad",))),
         (
             {"error": {"message": "no", "type": "t", "param": "p", "code": "c"}},
-            Fault("no", ("c", "t"), param="p"),
+            ProviderFault("no", ("c", "t"), param="p"),
         ),
-        ({"detail": "no"}, Fault("no")),
+        ({"detail": "no"}, ProviderFault("no")),
         (
             {"detail": [{"loc": ["body", "seed"], "msg": "extra"}, {"loc": [], "msg": "more"}]},
-            Fault("body.seed: extra; more"),
+            ProviderFault("body.seed: extra; more"),
         ),
     ],
 )
-def test_errors(body: Any, fault: Fault) -> None:
+def test_errors(body: Any, fault: ProviderFault) -> None:
     assert ADAPTER.fault(body) == fault
 
 
@@ -300,9 +305,9 @@ def test_a_body_leaves_the_call_as_it_was() -> None:
         "reasoning": "Hm.",
         "tool_calls": [{"id": "1", "type": "function", "function": function, "signature": "s"}],
     }
-    call = Call(model="m", messages=[message])
+    call = ModelCall(model="m", messages=[message])
     before = json.dumps(message)
-    body = ADAPTER.body(call, Profile(name="p", message_names=False))
+    body = ADAPTER.body(call, ProviderProfile(name="p", message_names=False))
     assert json.dumps(message) == before
     assert body["messages"] == [
         {
@@ -315,7 +320,7 @@ def test_a_body_leaves_the_call_as_it_was() -> None:
 
 def test_it_reads_events_and_lives_below_the_base() -> None:
     assert ADAPTER.framing == "sse"
-    call = Call(model="m", messages=[])
+    call = ModelCall(model="m", messages=[])
     assert ADAPTER.url("https://x.example/v1", call) == "https://x.example/v1/chat/completions"
     assert ADAPTER.headers() == {}
     assert "stream" not in ADAPTER.body(call, COMPATIBLE)

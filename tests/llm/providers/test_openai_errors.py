@@ -4,24 +4,24 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._fault import Fault
-from coreason_client.llm.providers._openai_errors import described_error, error_of
+from coreason_client.llm._answer import ProviderFault
+from coreason_client.llm.providers._openai import described_error, error_of
 
 
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        ({"error": "no", "code": "bad"}, Fault("no", ("bad",))),
+        ({"error": "no", "code": "bad"}, ProviderFault("no", ("bad",))),
         (
             {"error": {"message": "no", "type": "t", "param": "p", "code": "c"}},
-            Fault("no", ("c", "t"), param="p"),
+            ProviderFault("no", ("c", "t"), param="p"),
         ),
-        ({"object": "error", "message": "no", "type": "t"}, Fault("no", ("t",))),
-        ({"code": "c", "message": "no"}, Fault("no", ("c",))),
-        ({"detail": "no"}, Fault("no")),
+        ({"object": "error", "message": "no", "type": "t"}, ProviderFault("no", ("t",))),
+        ({"code": "c", "message": "no"}, ProviderFault("no", ("c",))),
+        ({"detail": "no"}, ProviderFault("no")),
     ],
 )
-def test_an_error(body: Any, fault: Fault) -> None:
+def test_an_error(body: Any, fault: ProviderFault) -> None:
     assert error_of(body) == fault
 
 
@@ -37,7 +37,7 @@ def test_no_error(body: Any) -> None:
 
 def test_a_number_is_the_status_and_the_type_is_the_code() -> None:
     found = described_error({"message": "gone", "code": 502, "type": "upstream"})
-    assert found == Fault("gone", ("upstream", "502"), status=502)
+    assert found == ProviderFault("gone", ("upstream", "502"), status=502)
 
 
 def test_the_reason_of_the_provider_behind_a_gateway_is_shown() -> None:

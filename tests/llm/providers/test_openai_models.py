@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.llm.providers._openai_models import reasoning_mode, reasons
+from coreason_client.llm.providers._openai import reasoning_mode, reasons
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm._profile import Profile
-from coreason_client.llm.providers._openai_parts import part_problem, sent_content
+from coreason_client.llm._profile import ProviderProfile
+from coreason_client.llm.providers._openai import part_problem, sent_content
 
 PDF = {"file_data": "data:application/pdf;base64,JVBERi0=", "filename": "a.pdf"}
 CSV = {"file_data": "data:text/csv;base64,YSxi", "filename": "a.csv"}
@@ -15,7 +15,9 @@ AUDIO = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "w
 
 
 def problem(form: Any, file: Any) -> str | None:
-    return part_problem({"type": "file", "file": file}, Profile(name="acme", file_form=form))
+    return part_problem(
+        {"type": "file", "file": file}, ProviderProfile(name="acme", file_form=form)
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,13 +47,13 @@ def test_the_reason_for_a_file_that_it_does_not_take(form: Any, file: Any, words
 
 
 def test_audio() -> None:
-    assert part_problem(AUDIO, Profile(name="acme")) is None
-    assert part_problem(AUDIO, Profile(name="acme", audio_form=None)) == (
+    assert part_problem(AUDIO, ProviderProfile(name="acme")) is None
+    assert part_problem(AUDIO, ProviderProfile(name="acme", audio_form=None)) == (
         "which acme does not accept: send a transcript as a text part"
     )
 
 
 def test_other_content_is_sent_as_it_is() -> None:
     parts = [{"type": "text", "text": "Hi"}, AUDIO, {"type": "file", "file": PDF}]
-    assert sent_content(parts, Profile(name="acme")) == parts
-    assert sent_content("Hi", Profile(name="acme")) == "Hi"
+    assert sent_content(parts, ProviderProfile(name="acme")) == parts
+    assert sent_content("Hi", ProviderProfile(name="acme")) == "Hi"

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from coreason_client.llm._profile import Profile
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm._route import Target
 from coreason_client.llm.providers import ADAPTERS
 from coreason_client.llm.providers.profiles import COMPATIBLE, PROFILES
@@ -20,12 +20,12 @@ def test_names_and_hosts_are_unique() -> None:
 
 
 @each_profile
-def test_the_wire_format_has_an_adapter(profile: Profile) -> None:
+def test_the_wire_format_has_an_adapter(profile: ProviderProfile) -> None:
     assert profile.wire in ADAPTERS
 
 
 @each_profile
-def test_a_row_leads_to_its_provider(profile: Profile) -> None:
+def test_a_row_leads_to_its_provider(profile: ProviderProfile) -> None:
     if not profile.base_url:
         return
     route = Target(profile.base_url, "sk-own").route("m")
@@ -36,21 +36,23 @@ def test_a_row_leads_to_its_provider(profile: Profile) -> None:
 
 
 @each_profile
-def test_a_default_address_is_encrypted_unless_it_is_this_machine(profile: Profile) -> None:
+def test_a_default_address_is_encrypted_unless_it_is_this_machine(profile: ProviderProfile) -> None:
     local = "http://127.0.0.1:"
     assert not profile.base_url or profile.base_url.startswith(("https://", local))
     assert profile.needs_key is not (profile.base_url.startswith(local) or "ollama" in profile.name)
 
 
 @each_profile
-def test_a_provider_with_a_public_address_has_a_variable_for_its_key(profile: Profile) -> None:
+def test_a_provider_with_a_public_address_has_a_variable_for_its_key(
+    profile: ProviderProfile,
+) -> None:
     if profile.base_url.startswith("https://"):
         assert profile.key_variable == f"{profile.name.upper()}_API_KEY"
         assert profile.prices
 
 
 @each_profile
-def test_the_path_is_the_one_of_the_default_address(profile: Profile) -> None:
+def test_the_path_is_the_one_of_the_default_address(profile: ProviderProfile) -> None:
     """A base URL that has only a host gets this path."""
     if profile.base_url:
         assert "/" + profile.base_url.partition("://")[2].partition("/")[2] == (profile.path or "/")
@@ -93,7 +95,7 @@ def test_known_differences_from_the_standard(name: str, field: str, value: objec
 
 
 def test_the_profile_for_unknown_hosts_has_both_formats_and_is_not_in_the_table() -> None:
-    assert Profile(name="openai-compatible", responses=True) == COMPATIBLE
+    assert ProviderProfile(name="openai-compatible", responses=True) == COMPATIBLE
     assert COMPATIBLE.name not in BY_NAME
 
 
@@ -114,7 +116,7 @@ def test_these_providers_have_the_responses_api() -> None:
 
 
 @each_profile
-def test_what_depends_on_the_responses_api(profile: Profile) -> None:
+def test_what_depends_on_the_responses_api(profile: ProviderProfile) -> None:
     """Each of these columns has a value only at providers that have the API."""
     depends = bool(profile.responses_models or profile.encrypted_reasoning or profile.background)
     assert profile.responses or not depends

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Billing, RawToolCall
-from coreason_client.llm._call import Call
+from coreason_client.llm._answer import Billing, Malformed, RawToolCall
+from coreason_client.llm._call import ModelCall
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._fault import Malformed
-from coreason_client.llm._profile import Profile
+from coreason_client.llm._profile import ProviderProfile
 from coreason_client.llm.providers.openai import ADAPTER as OPENAI
 from coreason_client.llm.providers.profiles import PROFILES
 from coreason_client.llm.providers.responses import ADAPTER
 from tests.llm.providers.responses_events import ANYTHING, OBJECTS, outputs
 
-PROFILE = Profile(name="p", wire="responses", responses=True)
+PROFILE = ProviderProfile(name="p", wire="responses", responses=True)
 
 
 @given(reply=OBJECTS | st.builds(lambda output: {"output": output}, st.lists(OBJECTS, max_size=3)))
@@ -97,7 +96,9 @@ def test_every_kind_of_part() -> None:
         {"type": "file", "file": file},
         {"type": "file", "file": {"file_id": "file-1"}},
     ]
-    body = ADAPTER.body(Call(model="m", messages=[{"role": "user", "content": parts}]), PROFILE)
+    body = ADAPTER.body(
+        ModelCall(model="m", messages=[{"role": "user", "content": parts}]), PROFILE
+    )
     assert body["input"][0]["content"] == [
         {"type": "input_text", "text": "Read."},
         {"type": "input_image", "image_url": "https://x.example/a.png", "detail": "auto"},
@@ -140,8 +141,8 @@ def test_which_files_can_be_sent(provider: str, accepted: list[Any]) -> None:
 
 def test_cached_prompts_have_a_key_where_the_provider_knows_it() -> None:
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]
-    call = Call(model="m", messages=messages, prompt_cache="5m")
-    with_keys = Profile(name="p", cache_keys=True)
+    call = ModelCall(model="m", messages=messages, prompt_cache="5m")
+    with_keys = ProviderProfile(name="p", cache_keys=True)
     key = ADAPTER.body(call, with_keys)["prompt_cache_key"]
     assert key == OPENAI.body(call, with_keys)["prompt_cache_key"]
     assert "prompt_cache_key" not in ADAPTER.body(call, PROFILE)
@@ -164,13 +165,13 @@ def test_what_the_provider_billed_is_known(usage: dict[str, Any], dollars: float
 
 def test_defaults_of_the_provider_are_left_to_it() -> None:
     messages = [{"role": "user", "content": "q"}]
-    call = Call(model="m", messages=messages, temperature=None, max_tokens=None)
+    call = ModelCall(model="m", messages=messages, temperature=None, max_tokens=None)
     assert ADAPTER.body(call, PROFILE).keys() == {"model", "input", "store"}
 
 
 def test_a_developer_message_keeps_its_role() -> None:
     messages = [{"role": "developer", "content": "d"}, {"role": "user", "content": "q"}]
-    body = ADAPTER.body(Call(model="m", messages=messages), PROFILE)
+    body = ADAPTER.body(ModelCall(model="m", messages=messages), PROFILE)
     assert [item["role"] for item in body["input"]] == ["developer", "user"]
 
 
@@ -187,8 +188,10 @@ def test_a_developer_message_keeps_its_role() -> None:
 def test_who_is_asked_for_encrypted_reasoning(
     model: str, encrypted: Any, *, expected: bool
 ) -> None:
-    profile = Profile(name="p", encrypted_reasoning=encrypted)
-    body = ADAPTER.body(Call(model=model, messages=[{"role": "user", "content": "q"}]), profile)
+    profile = ProviderProfile(name="p", encrypted_reasoning=encrypted)
+    body = ADAPTER.body(
+        ModelCall(model=model, messages=[{"role": "user", "content": "q"}]), profile
+    )
     assert ("include" in body) is expected
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm.providers._responses_calls import CallNumbers
+from coreason_client.llm.providers._responses_reader import CallNumbers
 
 A: dict[str, Any] = {"call_id": "call_a", "id": "fc_a"}
 B: dict[str, Any] = {"call_id": "call_b", "id": "fc_b"}

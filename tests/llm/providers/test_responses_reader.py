@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm._answer import Answer
-from coreason_client.llm._fault import EventsLost, FaultReceived, Malformed
+from coreason_client.llm._answer import EventsLost, FaultReceived, Malformed, ModelAnswer
 from coreason_client.llm.providers._responses_reader import (
     ResponsesReader,
     end_of,
@@ -69,7 +68,7 @@ def test_any_event_is_read_or_refused(events: list[Any], name: bytes) -> None:
         with suppress(EventsLost, FaultReceived, Malformed):
             pieces = reader.read(wire(event), name)
             assert all(isinstance(p, TextDelta | ReasoningDelta | ToolCallDelta) for p in pieces)
-    assert isinstance(reader.answer(), Answer)
+    assert isinstance(reader.answer(), ModelAnswer)
 
 
 @given(data=st.binary(max_size=20), name=st.sampled_from([b"", b"error"]))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm.providers._responses_state import (
+from coreason_client.llm.providers._responses_items import (
     EventSequence,
     ItemText,
     Thoughts,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from coreason_client.llm.providers._strict import sent_schema, strict_schema
+from coreason_client.llm.providers._openai import sent_schema, strict_schema
 
 
 class Colour(Enum):

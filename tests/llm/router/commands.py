@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from coreason_client.llm.router._commands import Account, Acquire, Candidate, Learned, Settle
+from coreason_client.llm.router._rules import Account, Acquire, Candidate, Learned, Settle
 
 __all__ = [
     "ACCOUNTS",

@@ -21,12 +21,12 @@ from coreason_client.llm import (
 from coreason_client.llm._answer_machine import AnswerMachine
 from coreason_client.llm._attempts import Attempts, Policy
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._generate import generate_flow
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._plan import CallPlan
+from coreason_client.llm._reply import generate_flow
 from coreason_client.llm._route import Target
 from coreason_client.llm.router._call_gate import CallGate
 from coreason_client.llm.router._routing import Routing
-from coreason_client.llm.router._state import State
+from coreason_client.llm.router._state import RouterState
 from tests.llm.play import HEAD, KEY, MESSAGES, Clock, reply
 
 __all__ = ["MODEL", "Outcome", "Site", "answer", "host"]
@@ -56,7 +56,7 @@ class Site:
         *,
         budgets: Budget | Sequence[Budget] | None = None,
         cache: ResponseCache | None = None,
-        state: State | None = None,
+        state: RouterState | None = None,
         outcomes: Mapping[str, Any] | None = None,
         max_retries: int = 3,
         deadline: float = 300.0,
@@ -82,7 +82,7 @@ class Site:
 
     def attempts(
         self, model: str = "fast", *, stream: bool = False, **options: Any
-    ) -> Attempts[Plan]:
+    ) -> Attempts[CallPlan]:
         fallbacks = options.pop("fallbacks", ())
         key, tags = options.pop("budget_key", None), options.pop("tags", ())
         max_tokens = options.pop("max_tokens", 100)
@@ -187,7 +187,7 @@ class Site:
         return [json.loads(request.content) for request in self.requests]
 
 
-def close(call: Attempts[Plan] | AnswerMachine) -> None:
+def close(call: Attempts[CallPlan] | AnswerMachine) -> None:
     if isinstance(call, AnswerMachine):
         for step in call.close_flow():
             assert isinstance(step, Action)
@@ -196,7 +196,7 @@ def close(call: Attempts[Plan] | AnswerMachine) -> None:
         action.perform()
 
 
-def gate_of(attempts: Attempts[Plan]) -> CallGate[Plan]:
+def gate_of(attempts: Attempts[CallPlan]) -> CallGate[CallPlan]:
     assert isinstance(attempts.gate, CallGate)
     return attempts.gate
 

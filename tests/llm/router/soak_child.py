@@ -13,9 +13,9 @@ import sys
 from typing import Any
 
 from coreason_client.llm import AsyncLLMClient, Budget, Deployment, LLMError, Router, ValkeyState
-from coreason_client.llm._price_table import load_prices
+from coreason_client.llm._cost import load_prices
 from coreason_client.llm.router import _call_gate
-from coreason_client.llm.router._commands import Acquire, Acquired, Granted, Refused
+from coreason_client.llm.router._rules import Acquire, Acquired, Granted, Refused
 from coreason_client.llm.router._state import Command
 
 CONCURRENCY = 8

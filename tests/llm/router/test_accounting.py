@@ -11,7 +11,7 @@ from coreason_client._drive import Action, Reply, Wait
 from coreason_client._http._types import FailureKind, TransportFailure
 from coreason_client.llm import Budget, LLMError
 from coreason_client.llm._answer_machine import AnswerMachine
-from coreason_client.llm._generate import generate_flow
+from coreason_client.llm._reply import generate_flow
 from tests.llm.play import BROKEN, HEAD, HI, OUTCOMES, REFUSED, event
 from tests.llm.router.routed import MODEL, Outcome, Site, answer, close
 

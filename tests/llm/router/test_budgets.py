@@ -6,7 +6,7 @@ import pytest
 
 from coreason_client.errors import ArgumentError
 from coreason_client.llm import Budget, LLMRequestError
-from coreason_client.llm.router._commands import Account
+from coreason_client.llm.router._rules import Account
 from coreason_client.llm.router.budgets import check_budgets
 
 DAY = 86_400.0

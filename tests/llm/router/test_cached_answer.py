@@ -29,7 +29,7 @@ from coreason_client.llm import (
     ValkeyState,
 )
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._plan import CallPlan
 from coreason_client.llm._route import Target
 from coreason_client.llm.router._cached_answer import request_key
 from coreason_client.testing import FakeModel, ModelFailure, ModelToolCall, ModelTurn, fake_model
@@ -113,7 +113,7 @@ def test_what_cannot_be_read_is_asked_for_again() -> None:
 
 def key_of(base: str = "a", name: str = "", **options: Any) -> str:
     call = check_call(MESSAGES, options.pop("model", MODEL), None, 0.7, 100, **options)
-    return request_key(Plan(call, Target(host(base), KEY).route(call.model)), name, [b"owner"])
+    return request_key(CallPlan(call, Target(host(base), KEY).route(call.model)), name, [b"owner"])
 
 
 def test_the_key_depends_on_the_whole_request() -> None:

@@ -23,10 +23,10 @@ from coreason_client.llm import (
     LLMTimeoutError,
     TextDelta,
 )
-from coreason_client.llm._classify import Failure
-from coreason_client.llm._key_fetch import FetchKey
-from coreason_client.llm.router._commands import Acquire, Acquired
-from coreason_client.llm.router._state import Command, MemoryState, State
+from coreason_client.llm._classify import FailedAttempt
+from coreason_client.llm._plan import FetchKey
+from coreason_client.llm.router._rules import Acquire, Acquired
+from coreason_client.llm.router._state import Command, MemoryState, RouterState
 from tests.llm.play import (
     BROKEN,
     END,
@@ -654,7 +654,7 @@ def test_a_stream_that_is_resumed_is_reserved_once() -> None:
         step.perform()
     before = site.totals(BUDGET)
     for number in range(2):
-        failure = Failure(LLMConnectionError("broken"), retryable=True)
+        failure = FailedAttempt(LLMConnectionError("broken"), retryable=True)
         assert attempts.retry_with(attempts.plan.resumed("resp_1", number), failure)
         assert isinstance(attempts.next_step(), Wait)
         request: Any = attempts.next_step()
@@ -706,7 +706,7 @@ def test_a_call_that_ends_while_its_key_is_fetched_costs_nothing() -> None:
 # A state that cannot be reached.
 
 
-class Unreachable(State):
+class Unreachable(RouterState):
     """A state that loses every command, and executes it if `executes`."""
 
     def __init__(self, *, executes: bool = False) -> None:

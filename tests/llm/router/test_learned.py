@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers
-from coreason_client.llm.router._commands import Learned
-from coreason_client.llm.router._learned import learned_limits
+from coreason_client.llm.router._reservation import learned_limits
+from coreason_client.llm.router._rules import Learned
 
 NOW = 1_763_200_000.0  # Sat, 15 Nov 2025 09:46:40 GMT
 

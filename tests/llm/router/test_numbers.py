@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.llm.router._numbers import is_number
+from coreason_client.llm._argument_errors import is_number
 
 
 @pytest.mark.parametrize(

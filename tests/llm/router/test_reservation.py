@@ -4,9 +4,8 @@ import pytest
 
 from coreason_client.llm import Budget
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._embed_call import check_embed
-from coreason_client.llm._embed_plan import EmbedPlan
-from coreason_client.llm._plan import Plan
+from coreason_client.llm._embed import EmbedPlan, check_embed
+from coreason_client.llm._plan import CallPlan
 from coreason_client.llm._route import Target
 from coreason_client.llm.router._reservation import (
     Bound,
@@ -50,7 +49,7 @@ def test_an_image_counts_as_one_medium_whatever_its_size() -> None:
 def test_the_bound_has_the_longest_answer() -> None:
     route = Target("http://a.test", KEY).route("m")
     call = check_call([{"role": "user", "content": "Hi"}], "m", None, 0.7, 123)
-    bound = bound_of(Plan(call, route, "m"))
+    bound = bound_of(CallPlan(call, route, "m"))
     assert (bound.output, bound.total) == (123, bound.input + 123)
     texts = bound_of(EmbedPlan(check_embed("x" * 900, "m"), route))
     assert (texts.output, 300 < texts.input < 330) == (0, True)

@@ -26,7 +26,7 @@ from coreason_client.llm import (
     Router,
     ValkeyState,
 )
-from coreason_client.llm.router._state import State
+from coreason_client.llm.router._state import RouterState
 from tests.llm.router.routed import MODEL
 from tests.llm.server import Received, Replied, ServerInThread, provider
 from tests.server.log.valkey_server import fresh_prefix, shared_server
@@ -63,7 +63,7 @@ def by_path(replies: dict[str, Replied]) -> Callable[[Received], Replied]:
     return lambda received: replies[received.path.split("/")[1]]
 
 
-def options(url: str, state: State | None = None, **more: Any) -> dict[str, Any]:
+def options(url: str, state: RouterState | None = None, **more: Any) -> dict[str, Any]:
     one, two = (Deployment(MODEL, base_url=f"{url}/{name}", api_key=KEY) for name in "ab")
     router = Router({"fast": [one, two], "big": [two]}, fallbacks={"fast": ["big"]})
     return {"router": router, "budgets": BUDGET, "state": state, "timeout": 5, **more}

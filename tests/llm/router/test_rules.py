@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from coreason_client.llm.router._commands import (
+from coreason_client.llm.router._rules import (
     Account,
     Acquire,
     Acquired,
@@ -15,8 +15,8 @@ from coreason_client.llm.router._commands import (
     Learned,
     Refused,
     Settle,
+    StateRules,
 )
-from coreason_client.llm.router._rules import StateRules
 from tests.llm.router.commands import ACCOUNTS, OPERATIONS, START, Operation, play
 
 ACCOUNT = Account("client", 100)

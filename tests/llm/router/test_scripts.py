@@ -5,8 +5,7 @@ from typing import Any
 from hypothesis import example, given
 from redis import Redis
 
-from coreason_client.llm.router._commands import Acquire
-from coreason_client.llm.router._rules import FIRST_COOLDOWN, StateRules
+from coreason_client.llm.router._rules import FIRST_COOLDOWN, Acquire, StateRules
 from coreason_client.llm.router._scripts import (
     Invocation,
     acquire_call,

@@ -13,7 +13,7 @@ from coreason_client.llm import (
     LLMServerError,
     Router,
 )
-from coreason_client.llm.router._selection import Fallbacks, select, weighted_order
+from coreason_client.llm.router.deployments import Fallbacks, select, weighted_order
 
 A, B, SPARE = Deployment("a", 3), Deployment("b", 1), Deployment("spare", 0)
 

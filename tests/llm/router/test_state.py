@@ -5,7 +5,7 @@ import os
 import threading
 
 from coreason_client.llm import LLMStateError, MemoryState
-from coreason_client.llm.router._commands import (
+from coreason_client.llm.router._rules import (
     Account,
     Acquire,
     Acquired,
@@ -13,7 +13,7 @@ from coreason_client.llm.router._commands import (
     Granted,
     Settle,
 )
-from coreason_client.llm.router._state import Command, State, StateAction, steady_clock
+from coreason_client.llm.router._state import Command, RouterState, StateAction, steady_clock
 
 ACCOUNT = Account("client", 1000)
 CANDIDATE = Candidate("a", amounts=(10,))
@@ -56,7 +56,7 @@ def test_a_child_process_begins_without_the_reservations_of_its_parent() -> None
     assert state.totals("client") == (0, 10)
 
 
-class Broken(State):
+class Broken(RouterState):
     def run(self, command: Command) -> Acquired | None:
         raise LLMStateError("no")
 
@@ -64,7 +64,7 @@ class Broken(State):
         raise LLMStateError("no, either")
 
     @property
-    def fallback(self) -> State:
+    def fallback(self) -> RouterState:
         return self
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from coreason_client.errors import ArgumentError
 from coreason_client.llm import LLMStateError, ResponseCache, ValkeyState
-from coreason_client.llm.router._commands import (
+from coreason_client.llm.router._rules import (
     Account,
     Acquire,
     Candidate,

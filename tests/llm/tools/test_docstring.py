@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.llm.tools._docstring import read_docstring
+from coreason_client.llm.tools._function_schema import read_docstring
 
 
 @pytest.mark.parametrize("docstring", [None, "", "   \n  "])

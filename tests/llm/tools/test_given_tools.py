@@ -9,7 +9,7 @@ import pytest
 
 from coreason_client.llm import LLMConnectionError, MCPServer
 from coreason_client.llm.tools._given_tools import given_tools, given_tools_async
-from coreason_client.llm.tools._toolset import function_tool
+from coreason_client.llm.tools.tool import function_tool
 
 
 def add(a: int) -> int:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from coreason_client.llm.tools._loop_thread import LoopThread
+from coreason_client.llm.tools._mcp_connection import LoopThread
 
 
 def test_coroutines_run_in_the_thread() -> None:

@@ -14,7 +14,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from coreason_client.llm.tools._mcp_content import mcp_output
+from coreason_client.llm.tools._mcp_connection import mcp_output
 
 TEXT = TextContent(type="text", text="hello")
 IMAGE = ImageContent(type="image", data="AAAA", mime_type="image/png")

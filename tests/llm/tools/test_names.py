@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.llm.tools._names import unique_names
+from coreason_client.llm.tools.tool import unique_names
 
 
 def test_unique_names_stay() -> None:

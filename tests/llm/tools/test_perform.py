@@ -9,7 +9,7 @@ from coreason_client.llm import ToolAbort
 from coreason_client.llm.tools._function_schema import ArgumentsError
 from coreason_client.llm.tools._perform import failed, known_secrets, refused, too_late
 from coreason_client.llm.tools._run_machine import Requested
-from coreason_client.llm.tools._toolset import RunnableTool, Toolset, function_tool
+from coreason_client.llm.tools.tool import RunnableTool, Toolset, function_tool
 
 
 def add(a: int) -> int:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from coreason_client.llm import LLMRequestError, RunOptions
-from coreason_client.llm._usage_sum import NO_USAGE
-from coreason_client.llm.tools._run_limits import RunLimits
+from coreason_client.llm._answer import NO_USAGE
+from coreason_client.llm.tools._run_machine import RunLimits
 from coreason_client.llm.types import Usage
 
 

@@ -17,8 +17,13 @@ from coreason_client.llm import (
 )
 from coreason_client.llm._check_messages import check_messages
 from coreason_client.llm.tools._output import ToolOutput, error_output
-from coreason_client.llm.tools._run_limits import RunLimits
-from coreason_client.llm.tools._run_machine import AskModel, CallTools, RunMachine, conversation
+from coreason_client.llm.tools._run_machine import (
+    AskModel,
+    CallTools,
+    RunLimits,
+    RunMachine,
+    conversation,
+)
 from tests.llm.play import Clock
 
 from .answers import MESSAGES, response

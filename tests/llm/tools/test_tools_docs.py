@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coreason_client import CAPClient
-from coreason_client.llm import functions
+from coreason_client.llm import _from_env
 from coreason_client.server import running
 from tests.llm.server import Replied, ServerInThread
 from tests.server.test_docs import blocks_of
@@ -24,7 +24,7 @@ def names_of(code: str) -> dict[str, Any]:
 
 
 def environment(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setattr(functions, "_shared", functions._Shared())
+    monkeypatch.setattr(_from_env, "_shared", _from_env.SharedClients())
     monkeypatch.setenv("LLM_API_KEY", KEY)
     monkeypatch.setenv("LLM_API_BASE_URL", url)
 

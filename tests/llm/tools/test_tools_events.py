@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from coreason_client.llm import RunResult, ToolCallStarted
-from coreason_client.llm._usage_sum import NO_USAGE
+from coreason_client.llm._answer import NO_USAGE
 
 from .answers import response
 

@@ -22,16 +22,16 @@ from coreason_client.llm import (
     ToolCallDelta,
     UsageDelta,
 )
-from coreason_client.llm.tools._journal import (
+from coreason_client.llm.tools._output import (
     MAX_IMAGE_CHARS,
     MAX_TEXT_CHARS,
+    ToolOutput,
     dump_output,
     dump_turn,
     load_output,
     load_turn,
     with_parsed,
 )
-from coreason_client.llm.tools._output import ToolOutput
 
 from .answers import response
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from coreason_client.llm.tools import _threads
-from coreason_client.llm.tools._threads import run_in_thread, start_thread
+from coreason_client.llm.tools import _perform as _threads
+from coreason_client.llm.tools._perform import run_in_thread, start_thread
 
 LIMIT = 10.0
 

@@ -7,7 +7,7 @@ import pytest
 
 from coreason_client.llm import LLMRequestError, Tool
 from coreason_client.llm.tools._function_schema import ArgumentsError
-from coreason_client.llm.tools._toolset import RunnableTool, Toolset, function_tool, is_async
+from coreason_client.llm.tools.tool import RunnableTool, Toolset, function_tool, is_async
 from coreason_client.server import step
 
 

@@ -7,7 +7,7 @@ from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coreason_client import ArgumentError
-from coreason_client.llm._audio_format import audio_format
+from coreason_client.llm._call import audio_format
 
 from .._attached import Attached, AttachFailure, FileText, file_content, read_attached, type_of_name
 from .._load import create_client, load_object

@@ -1,30 +1,38 @@
-"""The attributes of spans and metrics. Pure.
+"""The attributes of spans and metrics, and the content that a caller may ask for. Pure.
 
 Attributes describe the model that the last attempt was sent to, so that after a fallback tokens
-and errors are counted for the right model. No attribute contains a key or a part of a conversation;
-the content that a caller may ask for is in `_content.py`.
+and errors are counted for the right model. Without that content, no attribute contains
+a key or a part of a conversation.
 """
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
+
+from pydantic_core import to_json
 
 from ..._http._types import origin
 from ..._trace import error_type
-from .._plan import Plan
-from .._route import Route
+from .._json import items, mapping, parse_or_none, text
+from .._plan import CallPlan
+from .._route import ModelRoute
 from ..types import Usage
 from . import _telemetry_names as names
-from ._identity import Identity
 
 __all__ = [
     "Attributes",
+    "Identity",
+    "as_json",
     "identity_attributes",
+    "input_messages",
     "metric_attributes",
     "operation_of",
+    "output_messages",
+    "read_identity",
     "request_attributes",
     "response_attributes",
     "target_attributes",
+    "tool_definitions",
     "usage_attributes",
 ]
 
@@ -32,6 +40,8 @@ Attributes: TypeAlias = dict[str, Any]
 
 _MAX_TEXT = 256  # characters of a value that the provider chose
 _PARAMETER_TYPES = (int, float, str)
+# The objects of stream events that contain the reply: of Anthropic, and of OpenAI's Responses.
+_INNER = ("message", "response")
 _USAGE: Mapping[str, str] = {
     "prompt_tokens": names.USAGE_INPUT_TOKENS,
     "completion_tokens": names.USAGE_OUTPUT_TOKENS,
@@ -41,16 +51,27 @@ _USAGE: Mapping[str, str] = {
 }
 
 
+class Identity(NamedTuple):
+    """The id of an answer and the model that generated it; empty if they are not known."""
+
+    id: str = ""
+    model: str = ""
+
+    def merged(self, other: "Identity") -> "Identity":
+        """Return this identity; the other one fills what it lacks."""
+        return Identity(self.id or other.id, self.model or other.model)
+
+
 def operation_of(plan: Any) -> str | None:
     """Return the operation of a request, None if the conventions do not cover it."""
-    if isinstance(plan, Plan):
+    if isinstance(plan, CallPlan):
         return names.CHAT
     return names.EMBEDDINGS if hasattr(getattr(plan, "call", None), "texts") else None
 
 
 def target_attributes(plan: Any) -> Attributes:
     """Return the attributes that spans and metrics share: operation, provider, model, server."""
-    route: Route = plan.route
+    route: ModelRoute = plan.route
     provider = route.profile.name
     attributes: Attributes = {
         names.OPERATION_NAME: operation_of(plan),
@@ -68,7 +89,7 @@ def target_attributes(plan: Any) -> Attributes:
 def request_attributes(plan: Any) -> Attributes:
     """Return the attributes of a request that only a span has."""
     call = plan.call
-    if not isinstance(plan, Plan):
+    if not isinstance(plan, CallPlan):
         dimensions = getattr(call, "dimensions", None)
         return {} if dimensions is None else {names.EMBEDDINGS_DIMENSIONS: dimensions}
     found: Attributes = {
@@ -85,13 +106,13 @@ def request_attributes(plan: Any) -> Attributes:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def identity_attributes(route: Route, identity: Identity) -> Attributes:
+def identity_attributes(route: ModelRoute, identity: Identity) -> Attributes:
     """Return the id of the answer and the model that generated it, without secrets."""
     pairs = ((names.RESPONSE_ID, identity.id), (names.RESPONSE_MODEL, identity.model))
     return {name: _short(route, value) for name, value in pairs if value}
 
 
-def response_attributes(route: Route, response: Mapping[str, Any]) -> Attributes:
+def response_attributes(route: ModelRoute, response: Mapping[str, Any]) -> Attributes:
     """Return the attributes of a complete answer, besides its usage."""
     attributes: Attributes = {}
     data = response["data"]
@@ -128,5 +149,108 @@ def metric_attributes(
     return attributes
 
 
-def _short(route: Route, value: str) -> str:
+def _short(route: ModelRoute, value: str) -> str:
     return route.redact(value)[:_MAX_TEXT]
+
+
+def read_identity(data: bytes) -> Identity:
+    """Return the identity in a reply, or in one event of a stream."""
+    return _identity(parse_or_none(data))
+
+
+def _identity(reply: Any) -> Identity:
+    fields = mapping(reply[0] if isinstance(reply, list) and reply else reply)
+    found = Identity(
+        text(fields.get("id") or fields.get("responseId")),
+        text(fields.get("model") or fields.get("modelVersion")),
+    )
+    for name in _INNER:
+        if isinstance(inner := fields.get(name), dict) and "id" in inner:
+            found = found.merged(Identity(text(inner.get("id")), text(inner.get("model"))))
+    return found
+
+
+# Messages and tools in the form that the conventions define for spans, as JSON text.
+#
+# The base64 data of images, audio and files is left out: it would exceed the limits of every
+# backend.
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON; what JSON cannot express becomes text."""
+    return to_json(value, fallback=str, inf_nan_mode="constants").decode()
+
+
+def input_messages(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return the messages of a call."""
+    return as_json([_message(message) for message in messages])
+
+
+def output_messages(data: Mapping[str, Any]) -> str:
+    """Return the answer of a model, from the `data` of a response or of a partial one."""
+    parts = list(_answer_parts(data))
+    return as_json([{"role": "assistant", "parts": parts}])
+
+
+def tool_definitions(tools: Sequence[Mapping[str, Any]]) -> str:
+    """Return the tools of a call."""
+    return as_json([{"type": "function", **mapping(tool.get("function"))} for tool in tools])
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    role = text(message.get("role"))
+    if role == "tool":
+        response = {
+            "type": "tool_call_response",
+            "id": message.get("tool_call_id"),
+            "response": message.get("content"),
+        }
+        return {"role": role, "parts": [response]}
+    parts = [*_content_parts(message.get("content"))]
+    if reasoning := message.get("reasoning"):
+        parts.insert(0, {"type": "reasoning", "content": reasoning})
+    parts += [_tool_call(call) for call in items(message.get("tool_calls"))]
+    named = {"name": message["name"]} if message.get("name") else {}
+    return {"role": role, "parts": parts, **named}
+
+
+def _content_parts(content: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(content, str):
+        yield {"type": "text", "content": content}
+    for part in map(mapping, items(content)):
+        if part.get("type") == "text":
+            yield {"type": "text", "content": text(part.get("text"))}
+        else:
+            yield _media_part(part)
+
+
+def _media_part(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reference to an image or a file; its data is left out."""
+    kind = text(part.get("type"))
+    modality = kind.removeprefix("input_").removesuffix("_url")
+    url = text(mapping(part.get(kind)).get("url"))
+    if url and not url.startswith("data:"):
+        return {"type": "uri", "modality": modality, "uri": url}
+    return {"type": kind, "modality": modality}
+
+
+def _tool_call(call: Any) -> dict[str, Any]:
+    """Return a tool call of a message: OpenAI's form, or the form of a response."""
+    fields = mapping(call)
+    function = mapping(fields.get("function")) or fields
+    return {
+        "type": "tool_call",
+        "id": fields.get("id"),
+        "name": function.get("name"),
+        "arguments": function.get("arguments"),
+    }
+
+
+def _answer_parts(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if reasoning := data.get("reasoning"):
+        yield {"type": "reasoning", "content": reasoning}
+    if content := data.get("content"):
+        yield {"type": "text", "content": content}
+    for media in items(data.get("media")):
+        yield {"type": "blob", "modality": media["type"], "mime_type": media.get("mime_type")}
+    yield from map(_tool_call, items(data.get("tool_calls")))

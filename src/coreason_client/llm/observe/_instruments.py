@@ -1,15 +1,18 @@
 """The tracer and the metrics of OpenTelemetry: the only file of the AI client that imports it."""
 
+import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..._version import __version__
 from . import _telemetry_names as names
 from .telemetry import Telemetry
+
+__all__ = ["Instruments", "Span", "is_configured", "report"]
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
 
     from ._attributes import Attributes
 
-__all__ = ["Instruments", "Span", "is_configured"]
+
+Value = TypeVar("Value")
+
+logger = logging.getLogger("coreason_client.llm")
 
 _SCOPE = "coreason_client.llm"
 _API = ("opentelemetry.metrics", "opentelemetry.trace")
@@ -189,3 +195,15 @@ def _attached(instruments: Instruments, context: "Context") -> Iterator[None]:
         yield
     finally:
         instruments.context.detach(token)
+
+
+def report(action: Callable[..., Value], *arguments: Any) -> Value | None:
+    """Call a function and return its value; log an error that it raises, and return None.
+
+    Telemetry must not fail what it reports.
+    """
+    try:
+        return action(*arguments)
+    except Exception as raised:
+        logger.error("telemetry failed: %s", type(raised).__name__, exc_info=raised)
+        return None

@@ -12,12 +12,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ArgumentError, MissingExtraError
-from ._call_observer import NOT_OBSERVED, CallObserver
+from .._attempts import NOT_OBSERVED, CallObserver
 from ._work_span import NO_SPAN, WorkSpan
 
 if TYPE_CHECKING:
-    from ._call_telemetry import CallTelemetry
     from ._instruments import Instruments
+    from ._spans import CallTelemetry
     from .hooks import RequestHook, ResponseHook
     from .telemetry import Telemetry
 
@@ -63,11 +63,11 @@ class Observation:
         instruments = self.instruments()
         if instruments is None and not self._has_hooks:
             return NOT_OBSERVED
-        from ._observer import Observer
+        from ._observer import ReportingObserver
 
         telemetry = None if instruments is None else _call_telemetry(instruments, plan)
         stream = getattr(getattr(plan, "call", None), "stream", False)
-        return Observer(self._on_request, self._on_response, telemetry, stream=stream)
+        return ReportingObserver(self._on_request, self._on_response, telemetry, stream=stream)
 
     def tool(
         self,
@@ -83,7 +83,7 @@ class Observation:
         """
         if (instruments := self.instruments()) is None:
             return NO_SPAN
-        from ._tool_span import tool_span
+        from ._spans import tool_span
 
         return tool_span(instruments, name, call_id, arguments, kind, secrets)
 
@@ -91,7 +91,7 @@ class Observation:
         """Return the span of a run of a model with tools."""
         if (instruments := self.instruments()) is None:
             return NO_SPAN
-        from ._tool_span import run_span
+        from ._spans import run_span
 
         return run_span(instruments)
 
@@ -127,7 +127,7 @@ def _is_configured() -> Callable[[], bool]:
 def _call_telemetry(instruments: "Instruments", plan: Any) -> "CallTelemetry | None":
     """Return the telemetry of a call, None for a request that the conventions do not cover."""
     from ._attributes import operation_of
-    from ._call_telemetry import CallTelemetry
+    from ._spans import CallTelemetry
 
     return None if operation_of(plan) is None else CallTelemetry(instruments, plan)
 

@@ -1,8 +1,8 @@
-"""`Observer`: reports the attempts of one call to hooks and to telemetry. No I/O of its own.
+"""`ReportingObserver`: reports the attempts of one call to hooks and to telemetry. No I/O.
 
 The retry rules (`_attempts.py`) tell it of every attempt; the client enters it at the beginning of
-a call and leaves it at the end. A call without hooks and without telemetry has the observer of
-`_call_observer.py`, which does nothing.
+a call and leaves it at the end. A call without hooks and without telemetry has a `CallObserver`,
+which does nothing.
 
 * `on_request` is called before each request. An exception that it raises ends the call: nothing is
   sent, and there is neither a retry nor a fallback.
@@ -19,27 +19,107 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from ..._http._checks import merged_headers
+from ..._http._checks import merged_headers, shown
 from ..._http._types import Request, ResponseHead
+from ..._secret import header_secrets, redact
 from ...sse import ServerSentEvent
-from .._usage_sum import add_usages
+from .._answer import add_usages
+from .._attempts import CallObserver
+from .._route import ModelRoute
 from ..errors import LLMError
 from ..types import Usage
-from ._attempt import ObservedAttempt
-from ._call_observer import CallObserver
-from ._call_telemetry import CallTelemetry, Ending
-from ._identity import Identity, read_identity
-from ._report import report
-from .hooks import RequestHook, ResponseHook
+from ._attributes import Identity, read_identity
+from ._instruments import report
+from ._spans import CallEnding, CallTelemetry
+from .hooks import RequestHook, RequestInfo, ResponseHook, ResponseInfo
 
-__all__ = ["Observer"]
+__all__ = ["ObservedAttempt", "ReportingObserver"]
 
 logger = logging.getLogger("coreason_client.llm")
 
 _IDENTITY_EVENTS = 3  # events of a stream in which its id and model are looked for
 
+_MASK = "***"
+_COOKIES = "set-cookie"
 
-class Observer(CallObserver):
+
+class ObservedAttempt:
+    """One request and what was received for it, as hooks get them: without secrets.
+
+    Attributes:
+        number: the number of the attempt in its call, from 1.
+        started: the time of the request.
+        head: status and headers of the response, None until they are received.
+        body: the complete body of the response; None for a stream.
+        chunks: the number of events of a stream so far.
+        last_chunk: the time of the last one.
+    """
+
+    __slots__ = (
+        "_plan",
+        "_request",
+        "_stream",
+        "body",
+        "chunks",
+        "head",
+        "last_chunk",
+        "number",
+        "started",
+    )
+
+    def __init__(
+        self, plan: Any, number: int, request: Request, started: float, *, stream: bool
+    ) -> None:
+        self._plan = plan
+        self.number = number
+        self._request = request
+        self.started = started
+        self._stream = stream
+        self.head: ResponseHead | None = None
+        self.body: bytes | None = None
+        self.last_chunk: float | None = None
+        self.chunks = 0
+
+    def request_info(self) -> RequestInfo:
+        """Return the request as hooks get it."""
+        route: ModelRoute = self._plan.route
+        return RequestInfo(
+            provider=route.profile.name,
+            model=route.model,
+            url=self._url(),
+            attempt=self.number,
+            stream=self._stream,
+            headers=_visible(self._request.headers, self._secrets()),
+            body=_redacted(self._request.content, self._secrets()),
+        )
+
+    def response_info(
+        self, now: float, usage: Usage | None, error: BaseException | None
+    ) -> ResponseInfo:
+        """Return the outcome of the attempt as hooks get it."""
+        route, head = self._plan.route, self.head
+        return ResponseInfo(
+            provider=route.profile.name,
+            model=route.model,
+            url=self._url(),
+            attempt=self.number,
+            stream=self._stream,
+            status=None if head is None else head.status,
+            headers={} if head is None else _visible(head.headers, self._secrets()),
+            body=None if self.body is None else _redacted(self.body, self._secrets()),
+            seconds=now - self.started,
+            usage=None if usage is None else usage.copy(),
+            error=error,
+        )
+
+    def _url(self) -> str:
+        return redact(shown(self._request.url), self._secrets())
+
+    def _secrets(self) -> list[str]:
+        return [*self._plan.route.secrets(), *header_secrets(self._request.headers)]
+
+
+class ReportingObserver(CallObserver):
     """Watches one call; `stream` is True if it is read by an iterator."""
 
     def __init__(
@@ -148,7 +228,7 @@ class Observer(CallObserver):
             self._identity = self._identity.merged(read_identity(event.data_bytes))
 
     def _end_telemetry(self, telemetry: CallTelemetry, error: BaseException | None) -> None:
-        ending = Ending(
+        ending = CallEnding(
             attempts=self._attempts,
             error=error,
             response=self._response,
@@ -183,3 +263,22 @@ class Observer(CallObserver):
         if self._telemetry is None:
             return {}
         return report(self._telemetry.headers, request.headers) or {}
+
+
+def _visible(headers: Mapping[str, str], secrets: Iterable[str]) -> dict[str, str]:
+    """Return headers without their secrets."""
+    known = [*secrets]
+    return {
+        name: _MASK if _is_secret(name, value) else redact(value, known)
+        for name, value in headers.items()
+    }
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return name.lower() == _COOKIES or any(True for _ in header_secrets({name: value}))
+
+
+def _redacted(body: bytes, secrets: Iterable[str]) -> bytes:
+    """Return a body without the secrets of the client, which a provider may repeat."""
+    text = body.decode("utf-8", "surrogateescape")
+    return redact(text, secrets).encode("utf-8", "surrogateescape")

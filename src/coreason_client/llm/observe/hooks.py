@@ -1,4 +1,4 @@
-"""What hooks are given: a request before it is sent, and the outcome of each attempt."""
+"""The arguments of hooks: a request before it is sent, and the outcome of each attempt."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """Requests in the format of Amazon Bedrock's Converse API. Pure.
 
-* Messages are turns of blocks (`_block_turns.py`).
+* Messages are turns of blocks (`_claude.py`).
 * A conversation with tool calls must describe tools, and calls cannot be forbidden. With the tool
   choice "none" the tools are left out, if the conversation has no calls yet.
 * A JSON schema goes into `outputConfig`. Models older than that are forced to call a tool with the
@@ -11,23 +11,23 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .._call import Call, PromptCache, Schema
+from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of
 from .._json import encode, mapping, text
-from .._prompt_cache import cached_lists
+from .._profile import ProviderProfile
 from ..errors import LLMRequestError
 from ..types import Message
-from ._bedrock_parts import content_blocks
-from ._block_turns import (
+from ._claude import (
+    NO_TEMPERATURE,
     call_input,
     escaped_id,
     lone_prompts,
     make_turns,
+    supported_schema,
     tool_parts,
     with_calls,
 )
-from ._claude import NO_TEMPERATURE, supported_schema
 
-__all__ = ["ANSWER_TOOL", "is_signed", "request_body"]
+__all__ = ["ANSWER_TOOL", "content_blocks", "is_signed", "part_problem", "request_body"]
 
 ANSWER_TOOL = "coreason_json_answer"
 """The tool whose arguments are the answer."""
@@ -48,7 +48,7 @@ _MAX_ID = 64
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_.:-]", re.ASCII)
 
 
-def request_body(call: Call) -> dict[str, Any]:
+def request_body(call: ModelCall) -> dict[str, Any]:
     """Return the JSON body for a call.
 
     Raises:
@@ -67,7 +67,7 @@ def request_body(call: Call) -> dict[str, Any]:
     return body
 
 
-def _inference_config(call: Call) -> dict[str, Any]:
+def _inference_config(call: ModelCall) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if call.max_tokens is not None:
         config["maxTokens"] = call.max_tokens
@@ -89,7 +89,7 @@ def _set_cache_points(body: dict[str, Any], lifetime: PromptCache) -> None:
 # Messages.
 
 
-def _conversation(call: Call) -> dict[str, Any]:
+def _conversation(call: ModelCall) -> dict[str, Any]:
     """Return the fields `messages` and `system`."""
     system = [
         {"text": message["content"]}
@@ -138,7 +138,7 @@ def _sent_id(id_: str) -> str:
 # Tools, parameters and schemas.
 
 
-def _tool_config(call: Call) -> dict[str, Any] | None:
+def _tool_config(call: ModelCall) -> dict[str, Any] | None:
     """Return the tools and the choice among them, None without tools."""
     forced = _forces_tool(call)
     functions = [tool["function"] for tool in call.tools]
@@ -163,7 +163,7 @@ def _tool_config(call: Call) -> dict[str, Any] | None:
     return config
 
 
-def _forces_tool(call: Call) -> bool:
+def _forces_tool(call: ModelCall) -> bool:
     """Return True if the answer is requested as the arguments of a tool."""
     schema = call.schema
     if schema is None or schema.schema is None or not _WITHOUT_OUTPUT_CONFIG.search(call.model):
@@ -182,7 +182,7 @@ def _choice(choice: str) -> Mapping[str, Any]:
     return known if known is not None else {"tool": {"name": choice.removeprefix("tool:")}}
 
 
-def _takes_temperature(call: Call) -> bool:
+def _takes_temperature(call: ModelCall) -> bool:
     """Return False without one, for models of Claude that reject it, and beside top P."""
     if call.temperature is None:
         return False
@@ -193,7 +193,7 @@ def _takes_temperature(call: Call) -> bool:
     return not (top_p or _reasons(call) or claude[1].startswith(NO_TEMPERATURE))
 
 
-def _reasons(call: Call) -> bool:
+def _reasons(call: ModelCall) -> bool:
     """Return True if the caller switched the reasoning of Claude on."""
     fields = mapping(call.extra.get("additionalModelRequestFields"))
     return bool(mapping(fields.get("thinking")).get("type", "disabled") != "disabled")
@@ -217,3 +217,82 @@ def is_signed(block: Any) -> bool:
     content = mapping(mapping(block).get("reasoningContent"))
     signed = text(mapping(content.get("reasoningText")).get("signature"))
     return bool(signed or text(content.get("redactedContent")))
+
+
+# Parts of messages: text, images and documents. They are sent as data; Bedrock fetches no URLs.
+
+_IMAGE_FORMATS: Mapping[str, str] = {
+    "image/gif": "gif",
+    "image/jpeg": "jpeg",
+    "image/jpg": "jpeg",
+    "image/png": "png",
+    "image/webp": "webp",
+}
+_DOCUMENT_FORMATS: Mapping[str, str] = {
+    "application/msword": "doc",
+    "application/pdf": "pdf",
+    "application/vnd.ms-excel": "xls",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "text/csv": "csv",
+    "text/html": "html",
+    "text/markdown": "md",
+    "text/plain": "txt",
+}
+_NOT_IN_DOCUMENT_NAME = re.compile(r"[^a-zA-Z0-9()\[\]-]+", re.ASCII)
+_MAX_DOCUMENT_NAME = 200
+
+
+def part_problem(part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
+    """Return why a part cannot be sent and what to do instead, None if it can be sent."""
+    if part["type"] == "input_audio":
+        return f"which {profile.name} does not accept: send a transcript as a text part"
+    found = data_of(_url(part))
+    if found is None:
+        return f"but {profile.name} fetches nothing: load it and pass its data"
+    kind = found[0].lower()
+    if part["type"] == "image_url":
+        if kind in _IMAGE_FORMATS:
+            return None
+        return (
+            f"but {profile.name} accepts only GIF, JPEG, PNG and WebP images, got {kind}: convert "
+            "the image"
+        )
+    if kind in _DOCUMENT_FORMATS or kind in _IMAGE_FORMATS:
+        return None
+    accepted = ", ".join(sorted(_DOCUMENT_FORMATS.values()))
+    return f"but {profile.name} accepts only {accepted} and images, got {kind}: convert the file"
+
+
+def content_blocks(content: Any) -> list[dict[str, Any]]:
+    """Return the blocks of a content, without blank text."""
+    if not isinstance(content, list):
+        return [{"text": content}] if content and content.strip() else []
+    return [_block(part) for part in content if part["type"] != "text" or part["text"].strip()]
+
+
+def _block(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "text":
+        return {"text": part["text"]}
+    kind, data = data_of(_url(part)) or ("", "")
+    source = {"bytes": data}
+    if (image := _IMAGE_FORMATS.get(kind.lower())) is not None:
+        return {"image": {"format": image, "source": source}}
+    form, name = (
+        _DOCUMENT_FORMATS.get(kind.lower(), "txt"),
+        _document_name(part["file"]["filename"]),
+    )
+    return {"document": {"format": form, "name": name, "source": source}}
+
+
+def _document_name(filename: str) -> str:
+    """Return a name in which all characters are accepted."""
+    stem = filename.rpartition(".")[0] or filename
+    return _NOT_IN_DOCUMENT_NAME.sub(" ", stem).strip()[:_MAX_DOCUMENT_NAME] or "document"
+
+
+def _url(part: Mapping[str, Any]) -> str:
+    """Return the URL of an image or a file, empty if it is not data."""
+    if part["type"] == "image_url":
+        return str(part["image_url"]["url"])
+    return str(part["file"].get("file_data", ""))

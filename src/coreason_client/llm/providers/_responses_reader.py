@@ -15,24 +15,25 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from .._answer import Answer, End, Tokens
-from .._billing import with_billing
-from .._fault import EventsLost, Fault, FaultReceived, Malformed
+from .._adapter import AnswerReader, Piece
+from .._answer import End, EventsLost, FaultReceived, Malformed, ModelAnswer, ProviderFault, Tokens
+from .._cost import with_billing
 from .._json import codes, count, items, mapping, parse, text
-from .._reader import Piece, Reader
-from ._openai_errors import described_error, error_of
-from ._responses_calls import CallNumbers
+from ._openai import described_error, error_of
 from ._responses_items import (
+    EventSequence,
+    ItemText,
+    Thoughts,
     call_of,
     carried_items,
     image_of,
+    item_key,
     message_text,
     reasoning_text,
     texts_of,
 )
-from ._responses_state import EventSequence, ItemText, Thoughts, item_key
 
-__all__ = ["ResponsesReader", "end_of", "error_in", "tokens_of"]
+__all__ = ["CallNumbers", "ResponsesReader", "end_of", "error_in", "tokens_of"]
 
 _TEXT_DELTA = "response.output_text.delta"
 _FAILED = frozenset({"failed", "cancelled"})
@@ -50,12 +51,12 @@ def end_of(response: Mapping[str, Any]) -> End:
     return "filtered" if reason == "content_filter" else "length"
 
 
-def error_in(reply: Any) -> Fault | None:
+def error_in(reply: Any) -> ProviderFault | None:
     """Return the error in a body of any status, or in a response that failed."""
     status = mapping(reply).get("status")
     fault = error_of(reply)
     if fault is None and isinstance(status, str) and status in _FAILED:
-        return Fault(f"the answer has the status {status}, without a reason")
+        return ProviderFault(f"the answer has the status {status}, without a reason")
     return fault
 
 
@@ -76,11 +77,11 @@ def tokens_of(response: Mapping[str, Any]) -> Tokens | None:
     )
 
 
-class ResponsesReader(Reader):
+class ResponsesReader(AnswerReader):
     """Reads the events of one stream, which may continue after a lost connection.
 
     Attributes:
-        response_id: the id of the response; None until it is received, or if it is no valid one.
+        response_id: the id of the response; None until it is received, or if it is not valid.
     """
 
     __slots__ = (
@@ -138,7 +139,7 @@ class ResponsesReader(Reader):
             raise FaultReceived(fault)
         return ()
 
-    def answer(self) -> Answer:
+    def answer(self) -> ModelAnswer:
         """Return the answer received so far, with the items that must be sent back."""
         answer = super().answer()
         answer.items = carried_items(self._items)
@@ -295,7 +296,7 @@ def _rest_of(whole: str, received: list[str]) -> str:
     return ""
 
 
-_NO_REASON = Fault("the provider failed, without a reason")
+_NO_REASON = ProviderFault("the provider failed, without a reason")
 
 _EVENTS: Mapping[str, Callable[[ResponsesReader, Mapping[str, Any]], Sequence[Piece]]] = {
     "response.created": ResponsesReader._response,
@@ -319,13 +320,13 @@ _EVENTS: Mapping[str, Callable[[ResponsesReader, Mapping[str, Any]], Sequence[Pi
 }
 
 
-def _event_fault(value: Mapping[str, Any], kind: str, event: bytes) -> Fault | None:
-    """Return the error in an event that is no part of an answer, None if it is none."""
+def _event_fault(value: Mapping[str, Any], kind: str, event: bytes) -> ProviderFault | None:
+    """Return the error in an event that is not part of an answer, None if it is none."""
     if kind != "error" and event != b"error" and not value.get("error"):
         return None if kind else error_of(value)
     error = value.get("error")
     if isinstance(error, str) and error:
-        return Fault(error, codes(value.get("code")))
+        return ProviderFault(error, codes(value.get("code")))
     own_kind = None if kind == "error" else kind  # "error" is the type of the event
     return described_error(mapping(error) or {**value, "type": own_kind})
 
@@ -345,5 +346,78 @@ def _parse_lenient(data: bytes, event: bytes) -> Any:
     except ValueError:
         pass
     if event == b"error":
-        raise FaultReceived(Fault(data.decode(errors="replace")))
+        raise FaultReceived(ProviderFault(data.decode(errors="replace")))
     raise Malformed("an event of the stream is not JSON")
+
+
+# The calls that pieces of tool calls belong to.
+#
+# Servers differ in how they identify a call: OpenAI by `output_index` and the id of the item, both
+# in every event; llama.cpp has no index and no id of the item, but its `call_id`; some gateways
+# give every call the index 0, and others change the id of the item from event to event. The
+# `call_id` is reliable, but only items have it.
+
+
+class CallNumbers:
+    """The numbers of the calls of one stream, in the order in which they began."""
+
+    __slots__ = ("_by_call_id", "_by_index", "_by_item_id", "_count", "_open")
+
+    def __init__(self) -> None:
+        self._by_call_id: dict[str, int] = {}
+        self._by_item_id: dict[str, int] = {}
+        self._by_index: dict[int, int] = {}
+        self._count = 0
+        self._open: int | None = None  # the latest call, if it is not complete
+
+    def of_item(self, item: Mapping[str, Any], index: int | None) -> int:
+        """Return the number of the call in an item, which may be a new one."""
+        call_id, item_id = text(item.get("call_id")), text(item.get("id"))
+        number = self._by_call_id.get(call_id)
+        if number is None:
+            number = self._known(item_id, index)
+            if call_id and number in self._by_call_id.values():
+                number = None  # another call at the same index
+        if number is None and not call_id and not item_id and index is None:
+            number = self._open
+        return self._recorded(number, call_id, item_id, index)
+
+    def of_event(self, event: Mapping[str, Any]) -> int:
+        """Return the number of the call that an event with arguments belongs to."""
+        item_id, index = text(event.get("item_id")), count(event.get("output_index"))
+        number = self._known(item_id, index)
+        return self._recorded(self._open if number is None else number, "", item_id, index)
+
+    def of_final(self, item: Mapping[str, Any], position: int) -> int:
+        """Return the number of the call at a position among the calls of the complete answer."""
+        call_id, item_id = text(item.get("call_id")), text(item.get("id"))
+        number = self._by_call_id.get(call_id)
+        if number is None:
+            number = self._by_item_id.get(item_id)
+        if number is None and position < self._count:
+            number = position
+        if call_id and call_id not in self._by_call_id and number in self._by_call_id.values():
+            number = None  # that is another call
+        return self._recorded(number, call_id, item_id, None)
+
+    def close(self, number: int) -> None:
+        """Record that a call is complete."""
+        if self._open == number:
+            self._open = None
+
+    def _known(self, item_id: str, index: int | None) -> int | None:
+        number = self._by_item_id.get(item_id)
+        return self._by_index.get(-1 if index is None else index) if number is None else number
+
+    def _recorded(self, number: int | None, call_id: str, item_id: str, index: int | None) -> int:
+        if number is None:
+            number = self._open = self._count
+            self._count += 1
+        if call_id:
+            self._by_call_id.setdefault(call_id, number)
+            self._by_item_id.setdefault(call_id, number)  # llama.cpp has only this id
+        if item_id:
+            self._by_item_id.setdefault(item_id, number)
+        if index is not None:
+            self._by_index[index] = number
+        return number

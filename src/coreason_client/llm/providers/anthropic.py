@@ -18,26 +18,24 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._billing import with_billing, with_iterations
-from .._call import Call, PromptCache
-from .._fault import Fault, FaultReceived, Malformed
+from .._adapter import Adapter, AnswerReader, Piece
+from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
+from .._call import ModelCall, PromptCache, cached_lists, data_of, is_text, text_of
+from .._cost import with_billing, with_iterations
 from .._json import codes, count, http_status, items, mapping, parse, text
-from .._profile import Profile
-from .._prompt_cache import cached_lists
-from .._reader import Piece, Reader
+from .._profile import ProviderProfile
 from ..types import Message
-from ._anthropic_parts import content_blocks, part_problem, text_block
-from ._block_turns import (
+from ._claude import (
+    NO_TEMPERATURE,
     call_input,
+    default_max_tokens,
     escaped_id,
     lone_prompts,
     make_turns,
+    supported_schema,
     tool_parts,
     with_calls,
 )
-from ._claude import NO_TEMPERATURE, default_max_tokens, supported_schema
 
 __all__ = ["ADAPTER", "Anthropic"]
 
@@ -63,7 +61,7 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
 class Anthropic(Adapter):
     """The format of `/messages`."""
 
-    def url(self, base: str, call: Call) -> str:
+    def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the Messages endpoint."""
         return f"{base}/messages"
 
@@ -71,11 +69,11 @@ class Anthropic(Adapter):
         """Return the version header, which every request must have."""
         return _HEADERS
 
-    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+    def part_problem(self, part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
         """Return why a part cannot be sent, None if it can."""
         return part_problem(part, profile)
 
-    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body for a call."""
         max_tokens = default_max_tokens(call.model) if call.max_tokens is None else call.max_tokens
         body: dict[str, Any] = {"model": call.model, "max_tokens": max_tokens}
@@ -98,7 +96,7 @@ class Anthropic(Adapter):
             body["stream"] = True
         return body
 
-    def answer(self, reply: Mapping[str, Any]) -> Answer:
+    def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a complete answer.
 
         Raises:
@@ -106,7 +104,7 @@ class Anthropic(Adapter):
         """
         content = reply.get("content")
         blocks = [mapping(block) for block in items(content)]
-        answer = Answer(
+        answer = ModelAnswer(
             content=text(content) or _joined(blocks, "text") or None,
             calls=list(_calls(blocks)),
             end=_end(reply.get("stop_reason")),
@@ -121,24 +119,24 @@ class Anthropic(Adapter):
         """Return a new reader for one stream."""
         return AnthropicReader()
 
-    def fault(self, reply: Any) -> Fault | None:
+    def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body: an object, or a text from a gateway."""
         reply = mapping(reply)
         error = reply.get("error")
         if not error and reply.get("type") != "error":
             return None
         if isinstance(error, str) and error:
-            return Fault(error)
+            return ProviderFault(error)
         described = mapping(error)
         specific = mapping(described.get("details")).get("error_code")
-        return Fault(
+        return ProviderFault(
             text(described.get("message")) or text(reply.get("message")) or _shown(reply),
             codes(specific, described.get("code"), described.get("type")),
             status=http_status(described.get("code")),
         )
 
 
-class AnthropicReader(Reader):
+class AnthropicReader(AnswerReader):
     """Reads the events of one stream."""
 
     __slots__ = ("_model", "_open", "_signature", "_thinking", "_thinking_blocks", "_usage")
@@ -184,7 +182,7 @@ class AnthropicReader(Reader):
         if content == b"[DONE]":
             self.done = True
         elif event == b"error":
-            raise FaultReceived(Fault(content.decode(errors="replace")))
+            raise FaultReceived(ProviderFault(content.decode(errors="replace")))
         elif content and event != b"ping":
             raise Malformed(f"an event must be a JSON object, {why}")
         return ()
@@ -272,7 +270,7 @@ class AnthropicReader(Reader):
 
     def _error(self, value: dict[str, Any]) -> Sequence[Piece]:
         raise FaultReceived(
-            ADAPTER.fault(value) or Fault(text(value.get("message")) or _shown(value))
+            ADAPTER.fault(value) or ProviderFault(text(value.get("message")) or _shown(value))
         )
 
     def _count(self, usage: Mapping[str, Any]) -> None:
@@ -354,7 +352,7 @@ def _choice(choice: str) -> dict[str, Any]:
     return {"type": _CHOICES[choice]} if name == choice else {"type": "tool", "name": name}
 
 
-def _takes_temperature(call: Call) -> bool:
+def _takes_temperature(call: ModelCall) -> bool:
     """Return False without one, for models that reject it, and beside `top_p` or thinking."""
     if call.temperature is None:
         return False
@@ -433,3 +431,77 @@ def _counted(usage: Mapping[str, Any]) -> Tokens | None:
 def _shown(value: Any) -> str:
     """Return a value as JSON, cut for an error message."""
     return to_json(value).decode()[:200]
+
+
+# Parts of messages: text, images and documents.
+
+_MEDIA_TYPES: Mapping[str, str] = {"image/jpg": "image/jpeg"}
+_PDF = "application/pdf"
+
+
+def part_problem(part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
+    """Return why a part cannot be sent and what to do instead, None if it can be sent."""
+    if part["type"] == "input_audio":
+        return f"which {profile.name} does not accept: send a transcript as a text part"
+    return _file_problem(part["file"], profile) if part["type"] == "file" else None
+
+
+def content_blocks(content: Any) -> list[dict[str, Any]]:
+    """Return the blocks of a content, without blank text."""
+    if not isinstance(content, list):
+        return [text_block(content)] if content and content.strip() else []
+    return [_part(part) for part in content if part["type"] != "text" or part["text"].strip()]
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "file":
+        return _file(part["file"])
+    return text_block(part["text"]) if part["type"] == "text" else _image(part["image_url"]["url"])
+
+
+def text_block(content: str) -> dict[str, Any]:
+    """Return a block of text."""
+    return {"type": "text", "text": content}
+
+
+def _image(url: str) -> dict[str, Any]:
+    head, comma, data = url.partition(",")
+    if not comma or not head.startswith("data:"):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    kind = head.removeprefix("data:").partition(";")[0].lower()
+    media_type = _MEDIA_TYPES.get(kind, kind)
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "image", "source": source}
+
+
+def _file_problem(file: Mapping[str, Any], profile: ProviderProfile) -> str | None:
+    found = data_of(file.get("file_data", ""))
+    if found is None or found[0] == _PDF or found[0].startswith("image/"):
+        return None
+    if not is_text(found[0]):
+        return (
+            f"but {profile.name} accepts only PDF, text and image files, got {found[0]}: convert "
+            "the file to PDF or text"
+        )
+    if text_of(found[1]) is None:
+        return f"but {profile.name} accepts only text in UTF-8: convert the file"
+    return None
+
+
+def _file(file: Mapping[str, Any]) -> dict[str, Any]:
+    found = data_of(file.get("file_data", ""))
+    if found is not None and found[0].startswith("image/"):
+        return _image(file["file_data"])
+    document: dict[str, Any] = {"type": "document", "source": _source(file, found)}
+    return {**document, "title": file["filename"]} if "filename" in file else document
+
+
+def _source(file: Mapping[str, Any], found: tuple[str, str] | None) -> dict[str, Any]:
+    if found is None:
+        if "file_id" in file:
+            return {"type": "file", "file_id": file["file_id"]}
+        return {"type": "url", "url": file["file_url"]}
+    kind, data = found
+    if kind == _PDF:
+        return {"type": "base64", "media_type": kind, "data": data}
+    return {"type": "text", "media_type": "text/plain", "data": text_of(data)}

@@ -14,19 +14,15 @@ from urllib.parse import quote
 
 from pydantic_core import to_json
 
-from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._billing import with_billing
-from .._call import Call
-from .._fault import Fault, Malformed
+from .._adapter import Adapter, AnswerReader, Piece
+from .._answer import End, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens, media_of
+from .._call import ModelCall
+from .._cost import with_billing
 from .._frames import Framing
 from .._json import count, items, mapping, parse, text
-from .._media import media_of
-from .._profile import Profile
-from .._reader import Piece, Reader
+from .._profile import ProviderProfile
 from ..types import Media
-from ._bedrock_body import ANSWER_TOOL, is_signed, request_body
-from ._bedrock_parts import part_problem
+from ._bedrock_body import ANSWER_TOOL, is_signed, part_problem, request_body
 
 __all__ = ["ADAPTER", "Bedrock"]
 
@@ -49,16 +45,16 @@ class Bedrock(Adapter):
 
     framing: ClassVar[Framing] = "eventstream"
 
-    def url(self, base: str, call: Call) -> str:
+    def url(self, base: str, call: ModelCall) -> str:
         """Return the URL for a call; the model id, which may be an ARN, is one segment."""
         verb = "converse-stream" if call.stream else "converse"
         return f"{base}/model/{quote(call.model, safe='')}/{verb}"
 
-    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+    def part_problem(self, part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
         """Return why a part cannot be sent, None if it can."""
         return part_problem(part, profile)
 
-    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body for a call.
 
         Raises:
@@ -66,7 +62,7 @@ class Bedrock(Adapter):
         """
         return request_body(call)
 
-    def answer(self, reply: Mapping[str, Any]) -> Answer:
+    def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a complete answer.
 
         Raises:
@@ -79,7 +75,7 @@ class Bedrock(Adapter):
         content = "".join(map(_text_of, blocks))
         if forced:
             content, calls = _as_text(forced[0].arguments), []
-        answer = Answer(
+        answer = ModelAnswer(
             content=content or None,
             calls=calls,
             reasoning="".join(map(_reasoning_of, blocks)),
@@ -96,17 +92,17 @@ class Bedrock(Adapter):
         """Return a new reader for one stream."""
         return BedrockReader()
 
-    def fault(self, reply: Any) -> Fault | None:
+    def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body; its type is usually only in a header."""
         reply = mapping(reply)
         message = text(reply.get("message")) or text(reply.get("Message"))
         kind = text(reply.get("__type")).rpartition("#")[2]
         if "output" in reply or not (message or kind):
             return None
-        return Fault(message or kind, (kind,) if kind else ())
+        return ProviderFault(message or kind, (kind,) if kind else ())
 
 
-class BedrockReader(Reader):
+class BedrockReader(AnswerReader):
     """Reads the events of one stream."""
 
     __slots__ = ("_open", "_reasoning_blocks", "_signature", "_thinking")

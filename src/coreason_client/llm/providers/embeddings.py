@@ -8,28 +8,78 @@
 * Bedrock: `/invoke` with the body of the model: Titan accepts one text, Cohere 96.
 """
 
+import binascii
+import math
 import re
-from collections.abc import Mapping
+import sys
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from .._answer import Tokens
-from .._billing import with_billing
-from .._embed_call import EmbedCall
-from .._embed_format import Embedded, EmbedFormat
-from .._json import count, items, mapping
-from .._profile import Profile
-from .._request_body import with_extra
-from .._vectors import vector_of
+from .._answer import Malformed, Tokens
+from .._cost import with_billing
+from .._json import count, items, mapping, with_extra
+from .._profile import ProviderProfile
 from ..errors import LLMRequestError
 
-__all__ = ["EMBEDDINGS"]
+__all__ = ["EMBEDDINGS", "EmbedCall", "EmbedFormat", "Embedded", "vector_of"]
 
 _COHERE = re.compile(r"(?:^|[./])cohere\.embed-", re.ASCII)
 _TITAN = re.compile(r"(?:^|[./])amazon\.titan-embed-", re.ASCII)
 _COHERE_TEXTS = 96
 _COUNT_HEADER = "x-amzn-bedrock-input-token-count"
 _DIGITS = re.compile(r"[0-9]{1,12}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedCall:
+    """Texts to embed with a model; `dimensions` is None for the model's own number."""
+
+    model: str
+    texts: Sequence[str]
+    dimensions: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The vectors in a reply, in the order of the texts, and the token counts if it has any."""
+
+    vectors: list[list[float]]
+    tokens: Tokens | None = None
+
+
+class EmbedFormat(ABC):
+    """One wire format of embeddings. Instances have no state; one serves all calls."""
+
+    max_texts: ClassVar[int] = 2048
+
+    def texts_per_request(self, model: str) -> int:
+        """Return the largest number of texts in one request."""
+        return self.max_texts
+
+    @abstractmethod
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL for a call; `base` does not end with a slash."""
+
+    @abstractmethod
+    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
+        """Return the JSON body for a call, with the caller's `extra` fields.
+
+        Raises:
+            LLMRequestError: the provider cannot express the call.
+        """
+
+    @abstractmethod
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read a reply.
+
+        Raises:
+            Malformed: the reply does not follow the format.
+        """
 
 
 class OpenAIEmbeddings(EmbedFormat):
@@ -39,7 +89,7 @@ class OpenAIEmbeddings(EmbedFormat):
         """Return the URL of the endpoint."""
         return f"{base}/embeddings"
 
-    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
         body: dict[str, Any] = {"model": call.model, "input": list(call.texts)}
         if profile.base64_embeddings:
@@ -70,7 +120,7 @@ class GeminiEmbeddings(EmbedFormat):
         """Return the URL of the endpoint."""
         return f"{base}/models/{quote(_gemini_name(call.model), safe='')}:batchEmbedContents"
 
-    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
         common: dict[str, Any] = {"model": f"models/{_gemini_name(call.model)}"}
         if call.dimensions is not None:
@@ -98,7 +148,7 @@ class VertexEmbeddings(EmbedFormat):
         """Return the URL of the endpoint."""
         return f"{base}/publishers/google/models/{quote(call.model, safe='')}:predict"
 
-    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
         instances = [with_extra({"content": text}, call.extra) for text in call.texts]
         body: dict[str, Any] = {"instances": instances}
@@ -122,7 +172,7 @@ class OllamaEmbeddings(EmbedFormat):
         """Return the URL of the endpoint."""
         return f"{base}/embed"
 
-    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
         body: dict[str, Any] = {"model": call.model, "input": list(call.texts)}
         if call.dimensions is not None:
@@ -149,7 +199,7 @@ class BedrockEmbeddings(EmbedFormat):
         """Return the URL for a call; the model id, which may be an ARN, is one segment."""
         return f"{base}/model/{quote(call.model, safe='')}/invoke"
 
-    def body(self, call: EmbedCall, profile: Profile) -> dict[str, Any]:
+    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body.
 
         Raises:
@@ -200,3 +250,39 @@ EMBEDDINGS: Mapping[str, EmbedFormat] = {
     "bedrock": BedrockEmbeddings(),
 }
 """Embedding formats by the wire of a profile."""
+
+
+# Vectors: lists of JSON numbers, or base64.
+
+
+def vector_of(value: Any) -> list[float]:
+    """Return a vector that a provider sent: a list of numbers, or their base64.
+
+    The base64 is that of 32-bit numbers, the least significant byte first.
+
+    Raises:
+        Malformed: it is not a vector of finite numbers.
+    """
+    vector = _decoded(value) if isinstance(value, str) else _listed(value)
+    # One pass in C. The sum of finite numbers of embeddings is finite, any other sum is not.
+    if not vector or not math.isfinite(sum(vector)):
+        raise Malformed("an embedding must be a list of finite numbers")
+    return vector
+
+
+def _listed(value: Any) -> list[float]:
+    try:
+        return array("d", value if isinstance(value, list) else []).tolist()
+    except (TypeError, OverflowError):
+        raise Malformed("an embedding must be a list of finite numbers") from None
+
+
+def _decoded(text: str) -> list[float]:
+    try:
+        data = binascii.a2b_base64(text, strict_mode=True)
+        numbers = array("f", data)
+    except ValueError:
+        raise Malformed("an embedding must be base64 of 32-bit numbers") from None
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tolist()

@@ -17,16 +17,21 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._billing import with_billing
-from .._call import Call, Schema
-from .._fault import Fault, FaultReceived, Malformed
+from .._adapter import Adapter, AnswerReader, Piece
+from .._answer import (
+    End,
+    FaultReceived,
+    Malformed,
+    ModelAnswer,
+    ProviderFault,
+    RawToolCall,
+    Tokens,
+    media_of,
+)
+from .._call import ModelCall, Schema, data_of, mime_type_of
+from .._cost import with_billing
 from .._json import count, http_status, items, mapping, parse, text
-from .._media import media_of
-from .._parts import data_of, mime_type_of
-from .._profile import Profile
-from .._reader import Piece, Reader
+from .._profile import ProviderProfile
 from ..types import Media, Message
 
 __all__ = ["ADAPTER", "VERTEX", "Gemini", "Vertex"]
@@ -103,7 +108,7 @@ _MAX_SHOWN = 200
 class Gemini(Adapter):
     """The format of Gemini."""
 
-    def url(self, base: str, call: Call) -> str:
+    def url(self, base: str, call: ModelCall) -> str:
         """Return the URL for a call; the model may begin with `models/` or `tunedModels/`."""
         kind, slash, name = call.model.partition("/")
         if not slash or kind not in ("models", "tunedModels"):
@@ -111,7 +116,7 @@ class Gemini(Adapter):
         verb = "streamGenerateContent?alt=sse" if call.stream else "generateContent"
         return f"{base}/{kind}/{quote(name, safe='')}:{verb}"
 
-    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body for a call."""
         model = call.model.rpartition("/")[2]
         system = [
@@ -135,7 +140,7 @@ class Gemini(Adapter):
             body["generationConfig"] = config
         return body
 
-    def answer(self, reply: Mapping[str, Any]) -> Answer:
+    def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a complete answer.
 
         Raises:
@@ -165,7 +170,7 @@ class Gemini(Adapter):
             raise Malformed(
                 "the answer must have a candidate with content, calls or a finishReason, got none"
             )
-        return Answer(
+        return ModelAnswer(
             content="".join(content) or None,
             calls=calls,
             end=end or "stop",
@@ -174,25 +179,25 @@ class Gemini(Adapter):
             media=media,
         )
 
-    def reader(self) -> Reader:
+    def reader(self) -> AnswerReader:
         """Return a new reader for one stream."""
         return _GeminiReader()
 
-    def fault(self, reply: Any) -> Fault | None:
+    def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body; for a streaming request it is in a list."""
         for one in reply if isinstance(reply, list) else (reply,):
             error = mapping(one).get("error")
             if error and isinstance(error, dict):
                 return _fault(error)
             if error and isinstance(error, str):
-                return Fault(error)
+                return ProviderFault(error)
         return None
 
 
 class Vertex(Gemini):
     """The same format at Vertex, where models belong to publishers within a project."""
 
-    def url(self, base: str, call: Call) -> str:
+    def url(self, base: str, call: ModelCall) -> str:
         """Return the URL for a call; the model may also be `endpoints/ID`, a tuned model."""
         verb = "streamGenerateContent?alt=sse" if call.stream else "generateContent"
         kind, _, name = call.model.rpartition("/")
@@ -204,7 +209,7 @@ class Vertex(Gemini):
         return f"{base}{_PUBLISHER}/models/{quote(name, safe='')}:{verb}"
 
 
-class _GeminiReader(Reader):
+class _GeminiReader(AnswerReader):
     """Reads a stream of complete responses."""
 
     __slots__ = ()
@@ -393,7 +398,7 @@ def _choice(choice: str) -> dict[str, Any]:
     return {"mode": "ANY", "allowedFunctionNames": [choice.removeprefix("tool:")]}
 
 
-def _config(call: Call) -> dict[str, Any]:
+def _config(call: ModelCall) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if call.temperature is not None:
         config["temperature"] = call.temperature
@@ -522,12 +527,12 @@ def _tokens(usage: Any) -> Tokens | None:
 # Reading errors.
 
 
-def _fault(error: Mapping[str, Any]) -> Fault:
+def _fault(error: Mapping[str, Any]) -> ProviderFault:
     details = [mapping(detail) for detail in items(error.get("details"))]
     names = [text(detail.get("reason")) for detail in details]
     names += [text(error.get("status")), text(error.get("code"))]
     codes = tuple(dict.fromkeys(filter(None, names)))
-    return Fault(
+    return ProviderFault(
         message=text(error.get("message")) or (codes[0] if codes else ""),
         codes=codes,
         status=http_status(error.get("code")),

@@ -3,17 +3,18 @@
 Entries without an id are left out, and so are values of an unexpected type.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from .._fault import Malformed
+from .._answer import Malformed
 from .._json import count, mapping, text
-from .._model_format import ModelFormat, ModelPage
 from ..types import ModelInfo
 
-__all__ = ["MODEL_LISTS"]
+__all__ = ["MODEL_LISTS", "ModelFormat", "ModelPage"]
 
 _PAGE = 1000  # models on a page: the maximum of Anthropic and Gemini
 _MAX_SECONDS = 2**33  # of a date, in the year 2242
@@ -29,6 +30,30 @@ _CONTEXT_WINDOWS = (
     "inputTokenLimit",  # Gemini
 )
 _MAX_OUTPUTS = ("max_completion_tokens", "max_tokens", "outputTokenLimit")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPage:
+    """The models on one page of a list, and the cursor of the next page, None on the last."""
+
+    models: list[ModelInfo]
+    cursor: str | None = None
+
+
+class ModelFormat(ABC):
+    """One wire format of lists of models. Instances have no state; one serves all calls."""
+
+    @abstractmethod
+    def url(self, base: str, cursor: str | None) -> str:
+        """Return the URL of a page; `base` does not end with a slash."""
+
+    @abstractmethod
+    def read(self, reply: Any, provider: str) -> ModelPage:
+        """Read a page of the models of a provider.
+
+        Raises:
+            Malformed: the reply does not follow the format.
+        """
 
 
 class OpenAIModels(ModelFormat):

@@ -16,14 +16,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic_core import to_json
 
-from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._call import Call
-from .._fault import Fault, FaultReceived, Malformed
+from .._adapter import Adapter, AnswerReader, Piece
+from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
+from .._call import ModelCall, data_of
 from .._json import codes, count, items, mapping, parse, text
-from .._parts import data_of
-from .._profile import Profile
-from .._reader import Piece, Reader
+from .._profile import ProviderProfile
 from ..types import Media, Message
 
 __all__ = ["ADAPTER", "Ollama"]
@@ -37,11 +34,11 @@ class Ollama(Adapter):
 
     framing: ClassVar[Literal["sse", "ndjson"]] = "ndjson"
 
-    def url(self, base: str, call: Call) -> str:
+    def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the chat endpoint."""
         return f"{base}/chat"
 
-    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+    def part_problem(self, part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
         """Return why a part cannot be sent, None if it can: only images can be."""
         found = data_of(_image_url(part))
         if found is not None and found[0].startswith("image/"):
@@ -54,7 +51,7 @@ class Ollama(Adapter):
         instead = "a transcript" if part["type"] == "input_audio" else "the text of the file"
         return f"which {profile.name} does not accept: send {instead} as a text part"
 
-    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body for a call."""
         body: dict[str, Any] = {
             "model": call.model,
@@ -69,7 +66,7 @@ class Ollama(Adapter):
             body["format"] = "json" if call.schema.schema is None else call.schema.schema
         return body
 
-    def answer(self, reply: Mapping[str, Any]) -> Answer:
+    def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a complete answer.
 
         Raises:
@@ -78,7 +75,7 @@ class Ollama(Adapter):
         message = reply.get("message")
         if not isinstance(message, dict):
             raise Malformed("the answer must have a message, got none")
-        return Answer(
+        return ModelAnswer(
             content=text(message.get("content")) or None,
             calls=[
                 RawToolCall(_id(call), text(function.get("name")), _arguments(function))
@@ -94,21 +91,21 @@ class Ollama(Adapter):
         """Return a new reader for one stream."""
         return OllamaReader()
 
-    def fault(self, reply: Any) -> Fault | None:
+    def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body: a text, or an object from a gateway."""
         error = mapping(reply).get("error")
         if not error:
             return None
         if not isinstance(error, dict):
-            return Fault(error if isinstance(error, str) else _shown(error))
-        return Fault(
+            return ProviderFault(error if isinstance(error, str) else _shown(error))
+        return ProviderFault(
             text(error.get("message")) or _shown(error),
             codes(error.get("code"), error.get("type")),
             param=text(error.get("param")) or None,
         )
 
 
-class OllamaReader(Reader):
+class OllamaReader(AnswerReader):
     """Reads the lines of one stream."""
 
     __slots__ = ()
@@ -166,7 +163,7 @@ ADAPTER: Adapter = Ollama()
 # Requests.
 
 
-def _options(call: Call) -> dict[str, Any]:
+def _options(call: ModelCall) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if call.temperature is not None:
         options["temperature"] = call.temperature
@@ -177,7 +174,7 @@ def _options(call: Call) -> dict[str, Any]:
     return options
 
 
-def _messages(call: Call) -> list[Message]:
+def _messages(call: ModelCall) -> list[Message]:
     names: dict[str, str] = {}  # names of the called tools, by call id
     return [_message(message, names) for message in call.messages]
 

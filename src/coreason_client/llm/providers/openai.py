@@ -11,21 +11,25 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from .._adapter import Adapter
-from .._answer import Answer, End, RawToolCall, Tokens
-from .._billing import with_billing
-from .._call import Call
-from .._fault import Fault, FaultReceived, Malformed
+from .._adapter import Adapter, AnswerReader, Piece
+from .._answer import (
+    End,
+    FaultReceived,
+    Malformed,
+    ModelAnswer,
+    ProviderFault,
+    RawToolCall,
+    Tokens,
+    audio_of,
+    image_at,
+    joined_audio,
+)
+from .._call import ModelCall, cache_key
+from .._cost import with_billing
 from .._json import count, items, mapping, parse, text
-from .._media import audio_of, image_at, joined_audio
-from .._profile import Profile
-from .._prompt_cache import cache_key
-from .._reader import Piece, Reader
+from .._profile import ProviderProfile
 from ..types import Media
-from ._openai_errors import error_of
-from ._openai_models import reasoning_mode, reasons
-from ._openai_parts import part_problem, sent_content
-from ._strict import sent_schema
+from ._openai import error_of, part_problem, reasoning_mode, reasons, sent_content, sent_schema
 
 __all__ = ["ADAPTER"]
 
@@ -54,15 +58,15 @@ _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}", re.ASCII)
 class OpenAI(Adapter):
     """Chat completions."""
 
-    def url(self, base: str, call: Call) -> str:
+    def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the chat completions endpoint."""
         return f"{base}/chat/completions"
 
-    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+    def part_problem(self, part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
         """Return why a part cannot be sent, None if it can."""
         return part_problem(part, profile)
 
-    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
         body: dict[str, Any] = {"model": call.model, "messages": _messages(call.messages, profile)}
         if not reasons(call.model, call.extra.get("reasoning_effort")):
@@ -83,7 +87,7 @@ class OpenAI(Adapter):
                 body["stream_options"] = {"include_usage": True}
         return body
 
-    def answer(self, reply: Mapping[str, Any]) -> Answer:
+    def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a completion."""
         try:  # by far the most common answer: one text that ended by itself
             [choice] = reply["choices"]
@@ -94,12 +98,12 @@ class OpenAI(Adapter):
                 and choice["finish_reason"] == "stop"
                 and not any(map(message.get, _BESIDE_TEXT))
             ):
-                return Answer(content, tokens=with_billing(_tokens(reply), reply))
+                return ModelAnswer(content, tokens=with_billing(_tokens(reply), reply))
         except (KeyError, ValueError, TypeError, AttributeError):
             pass
         return self._any_answer(reply)
 
-    def _any_answer(self, reply: Mapping[str, Any]) -> Answer:
+    def _any_answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         choices = items(reply.get("choices"))
         if not choices:
             raise Malformed("the answer has no choices")
@@ -111,7 +115,7 @@ class OpenAI(Adapter):
         content, reasoning = _content(message)
         if refusal := text(message.get("refusal")):
             content, end = (content or "") + refusal, "filtered"
-        return Answer(
+        return ModelAnswer(
             content=content,
             calls=_calls(message),
             end=end,
@@ -120,11 +124,11 @@ class OpenAI(Adapter):
             media=_media(message),
         )
 
-    def reader(self) -> Reader:
+    def reader(self) -> AnswerReader:
         """Return a new reader for one stream."""
-        return _Reader()
+        return _ChatReader()
 
-    def fault(self, reply: Any) -> Fault | None:
+    def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body."""
         return error_of(reply)
 
@@ -135,7 +139,9 @@ ADAPTER: Adapter = OpenAI()
 # Requests.
 
 
-def _messages(messages: Sequence[Mapping[str, Any]], profile: Profile) -> list[Mapping[str, Any]]:
+def _messages(
+    messages: Sequence[Mapping[str, Any]], profile: ProviderProfile
+) -> list[Mapping[str, Any]]:
     return [
         message
         if len(message) == 2
@@ -146,7 +152,7 @@ def _messages(messages: Sequence[Mapping[str, Any]], profile: Profile) -> list[M
     ]
 
 
-def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+def _message(message: Mapping[str, Any], profile: ProviderProfile) -> Mapping[str, Any]:
     if message["content"].__class__ is list:
         message = {**message, "content": sent_content(message["content"], profile)}
     plain = message["role"] in _PLAIN_ROLES or not profile.short_ids
@@ -172,37 +178,37 @@ def _message(message: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
     return sent
 
 
-def _sent_call(call: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+def _sent_call(call: Mapping[str, Any], profile: ProviderProfile) -> Mapping[str, Any]:
     sent = {key: value for key, value in call.items() if key != "signature"}
     return {**sent, "id": _sent_id(call["id"], profile)}
 
 
-def _sent_id(id_: str, profile: Profile) -> str:
+def _sent_id(id_: str, profile: ProviderProfile) -> str:
     """Return an id of a call that the provider accepts; ids of other providers may be too long."""
     if not profile.short_ids or _SHORT_ID.fullmatch(id_):
         return id_
     return blake2b(id_.encode(), digest_size=5).hexdigest()[:9]
 
 
-def _add_sampling(body: dict[str, Any], call: Call) -> None:
+def _add_sampling(body: dict[str, Any], call: ModelCall) -> None:
     if call.temperature is not None:
         body["temperature"] = call.temperature
     if call.stop:
         body["stop"] = list(call.stop)
 
 
-def _max_tokens_field(model: str, profile: Profile) -> str:
+def _max_tokens_field(model: str, profile: ProviderProfile) -> str:
     # A model that reasons rejects the older field at every provider.
     return profile.max_tokens_field if reasoning_mode(model) == "never" else "max_completion_tokens"
 
 
-def _tool_choice(choice: str, profile: Profile) -> Any:
+def _tool_choice(choice: str, profile: ProviderProfile) -> Any:
     if choice.startswith("tool:"):
         return {"type": "function", "function": {"name": choice.removeprefix("tool:")}}
     return profile.required_choice if choice == "required" else choice
 
 
-def _response_format(call: Call, profile: Profile) -> Mapping[str, Any]:
+def _response_format(call: ModelCall, profile: ProviderProfile) -> Mapping[str, Any]:
     schema = call.schema
     if schema is None or schema.schema is None or not profile.json_schemas:
         return {"type": "json_object"}
@@ -317,7 +323,7 @@ def _tokens(reply: Mapping[str, Any]) -> Tokens | None:
     )
 
 
-class _Reader(Reader):
+class _ChatReader(AnswerReader):
     """Reads the chunks of one stream.
 
     The index identifies a tool call. Some gateways omit it, or give every call the index 0 and a
@@ -356,7 +362,7 @@ class _Reader(Reader):
             pass
         return self._read_any(mapping(chunk), event)
 
-    def answer(self) -> Answer:
+    def answer(self) -> ModelAnswer:
         """Return the answer received so far, with the pieces of audio joined."""
         answer = super().answer()
         answer.media += joined_audio(self._audio)
@@ -382,7 +388,7 @@ class _Reader(Reader):
     def _check(self, chunk: Mapping[str, Any], event: bytes) -> None:
         fault = error_of(chunk)
         if fault is None and event == b"error":
-            fault = Fault(text(chunk.get("message")) or "the provider sent an error event")
+            fault = ProviderFault(text(chunk.get("message")) or "the provider sent an error event")
         if fault is not None:
             raise FaultReceived(fault)
 

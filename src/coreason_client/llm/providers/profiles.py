@@ -1,10 +1,11 @@
 """The table of providers. To add one that is compatible with OpenAI, add one row.
 
-A row has the wire format of a provider, its addresses and its differences; `Profile` describes
-each column. The facts come from the providers' SDKs and documentation, and from recorded traffic.
+A row has the wire format of a provider, its addresses and its differences; `ProviderProfile`
+describes each column. The facts come from the providers' SDKs and documentation, and from recorded
+traffic.
 """
 
-from .._profile import Profile
+from .._profile import ProviderProfile
 from ._claude import BEFORE_4_6
 
 __all__ = ["COMPATIBLE", "PROFILES"]
@@ -28,8 +29,8 @@ _ONLY_RESPONSES = (
     "computer-use-preview*",
 )
 
-PROFILES: tuple[Profile, ...] = (
-    Profile(
+PROFILES: tuple[ProviderProfile, ...] = (
+    ProviderProfile(
         name="openai",
         base_url="https://api.openai.com/v1",
         hosts=("api.openai.com", "eu.api.openai.com", "us.api.openai.com"),
@@ -45,7 +46,7 @@ PROFILES: tuple[Profile, ...] = (
         cache_keys=True,
         base64_embeddings=True,
     ),
-    Profile(
+    ProviderProfile(
         name="azure",
         hosts=(".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"),
         path="/openai/v1",
@@ -64,7 +65,7 @@ PROFILES: tuple[Profile, ...] = (
         cache_keys=True,
         base64_embeddings=True,
     ),
-    Profile(
+    ProviderProfile(
         name="mistral",
         base_url="https://api.mistral.ai/v1",
         hosts=("api.mistral.ai", "api.eu.mistral.ai", "api.us.mistral.ai"),
@@ -81,7 +82,7 @@ PROFILES: tuple[Profile, ...] = (
         audio_form="text",
         dimensions_field="output_dimension",
     ),
-    Profile(
+    ProviderProfile(
         name="groq",
         base_url="https://api.groq.com/openai/v1",
         hosts=("api.groq.com",),
@@ -95,7 +96,7 @@ PROFILES: tuple[Profile, ...] = (
         file_form=None,
         audio_form=None,
     ),
-    Profile(
+    ProviderProfile(
         name="deepseek",
         base_url="https://api.deepseek.com",
         hosts=("api.deepseek.com",),
@@ -110,7 +111,7 @@ PROFILES: tuple[Profile, ...] = (
         file_form=None,
         audio_form=None,
     ),
-    Profile(
+    ProviderProfile(
         name="openrouter",
         base_url="https://openrouter.ai/api/v1",
         hosts=("openrouter.ai",),
@@ -124,7 +125,7 @@ PROFILES: tuple[Profile, ...] = (
         developer_role=True,
         file_form="url",
     ),
-    Profile(
+    ProviderProfile(
         name="xai",
         base_url="https://api.x.ai/v1",
         hosts=("api.x.ai",),
@@ -133,7 +134,7 @@ PROFILES: tuple[Profile, ...] = (
         responses=True,
         encrypted_reasoning="all models",
     ),
-    Profile(
+    ProviderProfile(
         name="together",
         base_url="https://api.together.xyz/v1",
         hosts=("api.together.xyz", "api.together.ai"),
@@ -141,7 +142,7 @@ PROFILES: tuple[Profile, ...] = (
         vendor_names=True,
         prices="together",
     ),
-    Profile(
+    ProviderProfile(
         name="fireworks",
         base_url="https://api.fireworks.ai/inference/v1",
         hosts=("api.fireworks.ai",),
@@ -150,7 +151,7 @@ PROFILES: tuple[Profile, ...] = (
         prices="fireworks",
         responses=True,
     ),
-    Profile(
+    ProviderProfile(
         name="cerebras",
         base_url="https://api.cerebras.ai/v1",
         hosts=("api.cerebras.ai",),
@@ -161,7 +162,7 @@ PROFILES: tuple[Profile, ...] = (
         file_form=None,
         audio_form=None,
     ),
-    Profile(
+    ProviderProfile(
         name="vllm",
         base_url="http://127.0.0.1:8000/v1",
         needs_key=False,
@@ -169,7 +170,7 @@ PROFILES: tuple[Profile, ...] = (
         responses=True,
         file_form=None,
     ),
-    Profile(
+    ProviderProfile(
         name="lmstudio",
         base_url="http://127.0.0.1:1234/v1",
         needs_key=False,
@@ -177,7 +178,7 @@ PROFILES: tuple[Profile, ...] = (
         file_form=None,
         audio_form=None,
     ),
-    Profile(
+    ProviderProfile(
         name="llamacpp",
         base_url="http://127.0.0.1:8080/v1",
         needs_key=False,
@@ -185,7 +186,7 @@ PROFILES: tuple[Profile, ...] = (
         responses=True,
         file_form=None,
     ),
-    Profile(
+    ProviderProfile(
         name="anthropic",
         wire="anthropic",
         base_url="https://api.anthropic.com/v1",
@@ -197,7 +198,7 @@ PROFILES: tuple[Profile, ...] = (
         prices="anthropic",
         max_temperature=1.0,
     ),
-    Profile(
+    ProviderProfile(
         name="gemini",
         wire="gemini",
         base_url="https://generativelanguage.googleapis.com/v1beta",
@@ -207,7 +208,7 @@ PROFILES: tuple[Profile, ...] = (
         key_variable="GEMINI_API_KEY",
         prices="google",
     ),
-    Profile(
+    ProviderProfile(
         name="gemini-openai",
         prefix="gemini",
         hosts=(
@@ -216,7 +217,7 @@ PROFILES: tuple[Profile, ...] = (
         ),
         prices="google",
     ),
-    Profile(
+    ProviderProfile(
         name="vertex",
         aliases=("gemini",),
         wire="vertex",
@@ -229,7 +230,7 @@ PROFILES: tuple[Profile, ...] = (
         base_url_variables="GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION",
         prices="google",
     ),
-    Profile(
+    ProviderProfile(
         name="bedrock",
         wire="bedrock",
         hosts=(
@@ -247,7 +248,7 @@ PROFILES: tuple[Profile, ...] = (
         prices="aws",
         max_temperature=1.0,
     ),
-    Profile(
+    ProviderProfile(
         name="ollama",
         wire="ollama",
         base_url="http://127.0.0.1:11434/api",
@@ -256,7 +257,7 @@ PROFILES: tuple[Profile, ...] = (
         key_variable="OLLAMA_API_KEY",
         needs_key=False,
     ),
-    Profile(
+    ProviderProfile(
         name="ollama-openai",
         prefix="ollama",
         hosts=(":11434/v1", "ollama.com/v1"),
@@ -267,5 +268,5 @@ PROFILES: tuple[Profile, ...] = (
     ),
 )
 
-COMPATIBLE = Profile(name="openai-compatible", responses=True)
+COMPATIBLE = ProviderProfile(name="openai-compatible", responses=True)
 """The profile for an unknown host and a model name without a known prefix."""

@@ -12,16 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._adapter import Adapter
-from .._answer import Answer
-from .._billing import with_billing
-from .._call import Call
-from .._fault import Fault, Malformed
+from .._answer import Malformed, ModelAnswer, ProviderFault
+from .._call import ModelCall, cache_key
+from .._cost import with_billing
 from .._json import items, mapping
-from .._profile import Profile
-from .._prompt_cache import cache_key
+from .._profile import ProviderProfile
 from ..errors import LLMRequestError
-from ._openai_models import reasoning_mode, reasons
-from ._openai_parts import part_problem
+from ._openai import part_problem, reasoning_mode, reasons, sent_schema
 from ._responses_items import (
     call_of,
     carried_items,
@@ -31,7 +28,6 @@ from ._responses_items import (
     texts_of,
 )
 from ._responses_reader import ResponsesReader, end_of, error_in, tokens_of
-from ._strict import sent_schema
 
 __all__ = ["ADAPTER", "Responses"]
 
@@ -43,11 +39,11 @@ _UNFINISHED = frozenset({"queued", "in_progress"})
 class Responses(Adapter):
     """The format of `/responses`."""
 
-    def url(self, base: str, call: Call) -> str:
+    def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the Responses endpoint."""
         return f"{base}/responses"
 
-    def part_problem(self, part: Mapping[str, Any], profile: Profile) -> str | None:
+    def part_problem(self, part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
         """Return why a part cannot be sent and what to do instead, None if it can."""
         if part["type"] == "input_audio":
             return (
@@ -57,7 +53,7 @@ class Responses(Adapter):
         # Where chat completions accept only PDF files, this API accepts all.
         return None if profile.file_form == "pdf" else part_problem(part, profile)
 
-    def body(self, call: Call, profile: Profile) -> dict[str, Any]:
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body.
 
         Raises:
@@ -86,7 +82,7 @@ class Responses(Adapter):
             body["stream"] = True
         return body
 
-    def answer(self, reply: Mapping[str, Any]) -> Answer:
+    def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a complete answer.
 
         Raises:
@@ -100,7 +96,7 @@ class Responses(Adapter):
         output = [mapping(item) for item in items(reply["output"])]
         content, refused = texts_of(output)
         thoughts = [reasoning_text(item) for item in output if item.get("type") == "reasoning"]
-        return Answer(
+        return ModelAnswer(
             content=content or None,
             calls=[call_of(item) for item in output if item.get("type") == "function_call"],
             end="filtered" if refused else end_of(reply),
@@ -114,7 +110,7 @@ class Responses(Adapter):
         """Return a new reader for one stream."""
         return ResponsesReader()
 
-    def fault(self, reply: Any) -> Fault | None:
+    def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body, which may be that of an answer that failed."""
         return error_in(reply)
 
@@ -125,7 +121,7 @@ ADAPTER: Adapter = Responses()
 # Requests.
 
 
-def _conversation(call: Call, profile: Profile) -> dict[str, Any]:
+def _conversation(call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
     """Return the fields `input` and `instructions`; the latter is the first system prompt."""
     messages = call.messages
     fields: dict[str, Any] = {}
@@ -138,7 +134,9 @@ def _conversation(call: Call, profile: Profile) -> dict[str, Any]:
     return {**fields, "input": sent}
 
 
-def _input_items(message: Mapping[str, Any], profile: Profile) -> Sequence[Mapping[str, Any]]:
+def _input_items(
+    message: Mapping[str, Any], profile: ProviderProfile
+) -> Sequence[Mapping[str, Any]]:
     role, content = message["role"], message.get("content")
     if role == "tool":
         output = {"call_id": message["tool_call_id"], "output": content}
@@ -190,7 +188,7 @@ _PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 }
 
 
-def _limits(call: Call) -> Mapping[str, Any]:
+def _limits(call: ModelCall) -> Mapping[str, Any]:
     """Return the temperature, unless the model rejects it, and the limit of the answer."""
     fields: dict[str, Any] = {
         "temperature": call.temperature,
@@ -201,11 +199,11 @@ def _limits(call: Call) -> Mapping[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _reasons(call: Call) -> bool:
+def _reasons(call: ModelCall) -> bool:
     return reasons(call.model, mapping(call.extra.get("reasoning")).get("effort"))
 
 
-def _may_encrypt(model: str, profile: Profile) -> bool:
+def _may_encrypt(model: str, profile: ProviderProfile) -> bool:
     """Return True if the reasoning of a model can be requested in encrypted form.
 
     OpenAI rejects the request for its models that never reason. The names of other models are not
@@ -228,7 +226,7 @@ def _tool_choice(choice: str) -> Any:
     return choice if name == choice else {"type": "function", "name": name}
 
 
-def _format(call: Call, profile: Profile) -> Mapping[str, Any]:
+def _format(call: ModelCall, profile: ProviderProfile) -> Mapping[str, Any]:
     schema = call.schema
     if schema is None or schema.schema is None or not profile.json_schemas:
         return {"type": "json_object"}

@@ -25,17 +25,16 @@ from typing import Any, cast
 from pydantic_core import to_json
 
 from ..._drive import Action, Flow
-from .._answer import Answer
+from .._answer import ModelAnswer
 from .._argument_errors import AnswerDict
-from .._assemble import parse_content
 from .._attempts import Attempts
-from .._key_fetch import KeyFetcher
-from .._plan import Plan
-from .._route import Route
+from .._plan import CallPlan, KeyFetcher
+from .._reply import parse_content
+from .._route import ModelRoute
 from ..credentials import AWSCredentials
 from ..errors import LLMError, LLMResponseError, LLMStateError
 from ..types import Response
-from ._state import State
+from ._state import RouterState
 from ._valkey import ValkeyState
 from .cache import ABANDONED, Flight, ResponseCache
 
@@ -54,8 +53,8 @@ class CachedAnswer:
     def __init__(
         self,
         cache: ResponseCache,
-        state: State,
-        attempts: Attempts[Plan],
+        state: RouterState,
+        attempts: Attempts[CallPlan],
         budget_key: str | None,
         parse_as: Any = None,
     ) -> None:
@@ -141,7 +140,7 @@ class CachedAnswer:
         own = b"" if self._budget_key is None else b"=" + _bytes(self._budget_key)
         return request_key(self._plan, self._name, [b"credentials", own, *sorted(parts)])
 
-    def _credentials_flow(self, route: Route) -> Flow[bytes]:
+    def _credentials_flow(self, route: ModelRoute) -> Flow[bytes]:
         """Return a digest of the credentials and headers of a route; a callable is called."""
         left = self._attempts.seconds_left()
         if route is self._plan.route:  # whose key is fetched only once
@@ -181,7 +180,7 @@ class CachedAnswer:
             response = cast("Response", AnswerDict(json.loads(stored)))
             data = response["data"]
             if call.schema is not None and not data["tool_calls"]:
-                answer = Answer(content=data["content"])
+                answer = ModelAnswer(content=data["content"])
                 data["parsed"] = parse_content(answer, call, self._parse_as)
             response["usage"]["cost_estimate"] = 0.0
             response.pop("spent", None)
@@ -244,7 +243,7 @@ class _Command(Action):
             logger.warning("the cache is not used: %s", error)
 
 
-def request_key(plan: Plan, name: str, owner: Sequence[bytes]) -> str:
+def request_key(plan: CallPlan, name: str, owner: Sequence[bytes]) -> str:
     """Return the key of the answer to a request, which only its owner can compute.
 
     `name` is that of a router's deployments, `owner` the credentials, or what is used instead.

@@ -23,11 +23,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..._drive import Action, Wait
 from ..._http._types import ResponseHead
-from .._classify import Failure
-from .._cost import cost
-from .._price_table import DeferredPrice, PricesAction, prices_loaded
-from .._request_plan import RequestPlan
-from .._route import Route
+from .._classify import FailedAttempt
+from .._cost import DeferredPrice, PricesAction, cost, prices_loaded
+from .._plan import RequestPlan
+from .._route import ModelRoute
 from ..errors import (
     LLMAuthenticationError,
     LLMBudgetError,
@@ -40,13 +39,11 @@ from ..errors import (
     LLMStateError,
 )
 from ..types import Usage
-from ._commands import NANODOLLARS, Account, Acquire, Acquired, Candidate, Delayed, Granted, Settle
-from ._learned import learned_limits
-from ._reservation import Bound, bound_of, price_of, reserve_amount, settled_amount
-from ._selection import Fallbacks
-from ._state import Command, State, StateAction
+from ._reservation import Bound, bound_of, learned_limits, price_of, reserve_amount, settled_amount
+from ._rules import NANODOLLARS, Account, Acquire, Acquired, Candidate, Delayed, Granted, Settle
+from ._state import Command, RouterState, StateAction
 from .budgets import Budget
-from .deployments import Deployment
+from .deployments import Deployment, Fallbacks
 
 __all__ = ["CallGate", "Option", "Stage", "Terms"]
 
@@ -66,7 +63,7 @@ class Option(Generic[PlanT]):
     """A deployment, or a model without one, that may get the request."""
 
     deployment: Deployment | None
-    route: Route
+    route: ModelRoute
     make_plan: Callable[[], PlanT]
     id: str = ""  # the name in the state
     plan: PlanT | None = None
@@ -98,9 +95,9 @@ class Stage(Generic[PlanT]):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What does not change during a call."""
+    """The settings of a call, which do not change."""
 
-    state: State
+    state: RouterState
     budgets: Sequence[Budget] = ()
     key: str | None = None
     cooldown: float = 30.0
@@ -108,14 +105,14 @@ class Terms:
 
 
 @dataclass(slots=True)
-class _Attempt(Generic[PlanT]):
+class _RoutedAttempt(Generic[PlanT]):
     """An attempt that was reserved; `sent` is True once its request is sent."""
 
     id: str
     option: Option[PlanT]
     candidate: Candidate
     accounts: Sequence[Account]
-    state: State
+    state: RouterState
     sent: bool = False
     head: ResponseHead | None = None
     usage: Usage | None = None
@@ -138,14 +135,14 @@ class CallGate(Generic[PlanT]):
         self.plan = _plan(self._stage.options[0])
         self._bound: Bound = bound_of(self.plan)
         self._option = self._stage.options[0]  # of the last attempt
-        self._attempt: _Attempt[PlanT] | None = None
+        self._attempt: _RoutedAttempt[PlanT] | None = None
         self._options: Sequence[Option[PlanT]] = ()  # the candidates of the command in `_acquire`
         self._acquire: Acquire | None = None
         self._action: StateAction | None = None
         self._unsettled: list[Settle] = []
         self._error: LLMError | None = None  # the last one of this stage
 
-    def cache_plan(self) -> tuple[str, PlanT, list[Route]]:
+    def cache_plan(self) -> tuple[str, PlanT, list[ModelRoute]]:
         """Return the name of the first model, the request that its cached answer belongs to, and
         the routes that may be used for it."""
         routes = [option.route for option in self._stage.options]
@@ -187,7 +184,7 @@ class CallGate(Generic[PlanT]):
         if self._attempt is not None:
             self._attempt.head = head
 
-    def failed(self, failure: Failure) -> Literal["next", "retry"] | None:
+    def failed(self, failure: FailedAttempt) -> Literal["next", "retry"] | None:
         """Record a failed attempt, and return what follows."""
         attempt, stage, error = self._attempt, self._stage, failure.error
         self._error = error
@@ -313,7 +310,7 @@ class CallGate(Generic[PlanT]):
             result = state.run(acquire)
         if isinstance(result, Granted):
             option, candidate = self._options[result.index], acquire.candidates[result.index]
-            self._attempt = _Attempt(acquire.id, option, candidate, acquire.accounts, state)
+            self._attempt = _RoutedAttempt(acquire.id, option, candidate, acquire.accounts, state)
             self._option, self.plan = option, _priced_plan(option)
             return None
         if isinstance(result, Delayed):
@@ -343,8 +340,8 @@ class CallGate(Generic[PlanT]):
 
     def _settle(
         self,
-        attempt: _Attempt[PlanT],
-        failure: Failure | None,
+        attempt: _RoutedAttempt[PlanT],
+        failure: FailedAttempt | None,
         *,
         success: bool = False,
         nothing: bool = False,
@@ -414,7 +411,7 @@ class _Settlements(Action):
 
     __slots__ = ("_commands", "_state")
 
-    def __init__(self, state: State, commands: Sequence[Settle]) -> None:
+    def __init__(self, state: RouterState, commands: Sequence[Settle]) -> None:
         self._state = state
         self._commands = commands
 

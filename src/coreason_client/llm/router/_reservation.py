@@ -1,4 +1,4 @@
-"""The amounts to reserve and to settle for one attempt. Pure.
+"""The amounts to reserve and to settle for one attempt, and the limits that it learns. Pure.
 
 The reservation is the highest price of the request: its estimated input, plus `max_tokens` of
 output. The estimate of the input is high on purpose: three bytes of text make a token, and an
@@ -6,20 +6,31 @@ image, a file or audio makes 2000. Surcharges for writing to a prompt cache are 
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
+from ..._http._types import Headers
+from ..._retry import parse_seconds
 from .._answer import Tokens
-from .._call import Call
+from .._call import ModelCall
 from .._cost import cost
-from .._plan import Plan
-from .._request_plan import RequestPlan
-from .._route import Route
+from .._plan import CallPlan, RequestPlan
+from .._route import ModelRoute
+from .._server_delay import reset_seconds
 from ..types import Usage
-from ._commands import NANODOLLARS
+from ._rules import NANODOLLARS, Learned
 from .budgets import Budget
 
-__all__ = ["Bound", "bound_of", "estimate_input", "price_of", "reserve_amount", "settled_amount"]
+__all__ = [
+    "Bound",
+    "bound_of",
+    "estimate_input",
+    "learned_limits",
+    "price_of",
+    "reserve_amount",
+    "settled_amount",
+]
 
 _BYTES_PER_TOKEN = 3
 _TOKENS_PER_ITEM = 4  # of a message or a tool
@@ -45,12 +56,12 @@ class Bound:
 
 def bound_of(plan: RequestPlan) -> Bound:
     """Return the bound of a request; embeddings have no output."""
-    if isinstance(plan, Plan):
+    if isinstance(plan, CallPlan):
         return Bound(estimate_input(plan.call), plan.call.max_tokens)
     return Bound(-(-len(plan.content) // _BYTES_PER_TOKEN), 0)
 
 
-def estimate_input(call: Call) -> int:
+def estimate_input(call: ModelCall) -> int:
     """Estimate the tokens of messages, tools and the schema of a call; rather too many."""
     total, media = 0, 0
     pending: list[Any] = [*call.messages, *call.tools]
@@ -75,7 +86,7 @@ def estimate_input(call: Call) -> int:
     return -(-total // _BYTES_PER_TOKEN) + items * _TOKENS_PER_ITEM + media * _TOKENS_PER_MEDIUM
 
 
-def price_of(route: Route, bound: Bound) -> float | None:
+def price_of(route: ModelRoute, bound: Bound) -> float | None:
     """Return the highest price of a request in dollars, None if the model has no known price."""
     tokens = Tokens(prompt=bound.input, completion=bound.output or 0)
     return cost(route.profile.prices, route.model, tokens)
@@ -107,3 +118,73 @@ def _is_medium(name: Any, value: Any) -> bool:
         return False
     is_url = isinstance(value, str) and value.startswith("data:")
     return is_url or name in _DATA_NAMES or isinstance(value, bytes)
+
+
+# Limits that a provider reports in the headers of a response.
+#
+# * OpenAI, Groq and others: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, with durations
+#   such as `6m0s`. Azure has `x-ratelimit-renewalperiod-…` instead of `reset`, in seconds.
+# * Mistral: `x-ratelimit-{limit,remaining}-{req,tokens}-minute`; the reset is a minute away.
+# * Anthropic: `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-…`, with times in
+#   the format of RFC 3339. Of the three limits on tokens, the one with the fewest remaining counts.
+#
+# A limit without `remaining`, or without a time of its reset, is ignored, and so is a value that is
+# not a number.
+
+_Kind: TypeAlias = Literal["requests", "tokens"]
+
+_MAX_SECONDS = 86_400.0
+_MAX_NUMBER = 10**12
+
+
+def _names() -> Iterator[tuple[_Kind, str, str, str | float]]:
+    """Yield the names of limit, remaining and reset; a number instead of a name is the reset."""
+    kinds: tuple[_Kind, _Kind] = ("requests", "tokens")
+    for kind in kinds:
+        limit, remaining = f"x-ratelimit-limit-{kind}", f"x-ratelimit-remaining-{kind}"
+        yield kind, limit, remaining, f"x-ratelimit-reset-{kind}"
+        yield kind, limit, remaining, f"x-ratelimit-renewalperiod-{kind}"
+    for kind, name in zip(kinds, ("req", "tokens"), strict=True):
+        part = f"{name}-minute"
+        yield kind, f"x-ratelimit-limit-{part}", f"x-ratelimit-remaining-{part}", 60.0
+    for name in ("requests", "tokens", "input-tokens", "output-tokens"):
+        base = f"anthropic-ratelimit-{name}"
+        kind = "requests" if name == "requests" else "tokens"
+        yield kind, f"{base}-limit", f"{base}-remaining", f"{base}-reset"
+
+
+_NAMES = tuple(_names())
+
+
+def learned_limits(headers: Headers, now: Callable[[], float] = time.time) -> tuple[Learned, ...]:
+    """Return the limits in the headers of a response, at most one of each kind."""
+    if not any("ratelimit" in name.lower() for name in headers):
+        return ()
+    found: dict[str, Learned] = {}
+    for learned in _limits(headers, now):
+        known = found.get(learned.kind)
+        if known is None or learned.remaining < known.remaining:
+            found[learned.kind] = learned
+    return tuple(found.values())
+
+
+def _limits(headers: Headers, now: Callable[[], float]) -> Iterator[Learned]:
+    for kind, limit_name, remaining_name, reset_name in _NAMES:
+        remaining = _number(headers.get(remaining_name))
+        if remaining is None:
+            continue
+        if isinstance(reset_name, float):
+            reset: float | None = reset_name
+        else:
+            value = headers.get(reset_name)
+            reset = None if value is None else reset_seconds(value, headers, now)
+        if reset is None or not 0 < reset <= _MAX_SECONDS:
+            continue
+        limit = _number(headers.get(limit_name))
+        missing = 0 if limit is None else max(0, limit - remaining)
+        yield Learned(kind, remaining, missing, max(1, int(reset * 1000)))
+
+
+def _number(value: str | None) -> int | None:
+    number = parse_seconds(value)  # any number that is not negative
+    return None if number is None or number > _MAX_NUMBER else int(number)

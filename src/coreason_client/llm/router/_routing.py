@@ -9,19 +9,18 @@ from typing import Any
 
 from ...errors import ArgumentError
 from .._attempts import Attempts
-from .._background import check_resume
-from .._call import Call
-from .._embed_plan import EmbedPlan
-from .._plan import Plan
-from .._route import Route, Target, provider_prefix
+from .._call import ModelCall
+from .._continuation import check_resume
+from .._embed import EmbedPlan
+from .._plan import CallPlan
+from .._route import ModelRoute, Target, provider_prefix
 from ..errors import LLMRequestError
 from ._cached_answer import CachedAnswer
 from ._call_gate import CallGate, Option, Stage, Terms
-from ._selection import Fallbacks, select, weighted_order
-from ._state import MemoryState, State
+from ._state import MemoryState, RouterState
 from .budgets import Budget, check_budgets
 from .cache import ResponseCache
-from .deployments import Deployment, Router, check_tags
+from .deployments import Deployment, Fallbacks, Router, check_tags, select, weighted_order
 
 __all__ = ["Routing"]
 
@@ -29,7 +28,7 @@ __all__ = ["Routing"]
 class Routing:
     """The router, the budgets and the state of one client.
 
-    `route` returns the route of a model without a deployment of its own.
+    `route` returns the route of a model that has no deployment.
 
     Raises:
         ArgumentError: an argument is invalid.
@@ -37,20 +36,20 @@ class Routing:
     """
 
     def __init__(
-        self, router: Any, budgets: Any, cache: Any, state: Any, route: Callable[[str], Route]
+        self, router: Any, budgets: Any, cache: Any, state: Any, route: Callable[[str], ModelRoute]
     ) -> None:
         if router is not None and not isinstance(router, Router):
             raise ArgumentError("router", "must be a Router", router)
-        if state is not None and not isinstance(state, State):
+        if state is not None and not isinstance(state, RouterState):
             raise ArgumentError("state", "must be a MemoryState or a ValkeyState", state)
         if cache is not None and not isinstance(cache, ResponseCache):
             raise ArgumentError("cache", "must be a ResponseCache", cache)
         self.router: Router | None = router
         self.cache: ResponseCache | None = cache
         self.budgets: Sequence[Budget] = check_budgets(budgets)
-        self.state: State = MemoryState() if state is None else state
+        self.state: RouterState = MemoryState() if state is None else state
         self._route = route
-        self._routes: Mapping[str, Route] = {}
+        self._routes: Mapping[str, ModelRoute] = {}
         self._random = random.random
         self._wall = time.time
         if router is not None:
@@ -64,11 +63,11 @@ class Routing:
 
     def gate(
         self,
-        call: Call,
+        call: ModelCall,
         fallbacks: Sequence[str] = (),
         budget_key: str | None = None,
         tags: Collection[str] = (),
-    ) -> CallGate[Plan] | None:
+    ) -> CallGate[CallPlan] | None:
         """Return the gate of a call, None if nothing has to be decided.
 
         `call.model` is the name that the caller used.
@@ -110,7 +109,7 @@ class Routing:
         return CallGate(name, lambda _: stage, Fallbacks(name, None, ()), self._terms(budget_key))
 
     def cached_answer(
-        self, attempts: Attempts[Plan], budget_key: str | None, parse_as: Any
+        self, attempts: Attempts[CallPlan], budget_key: str | None, parse_as: Any
     ) -> CachedAnswer | None:
         """Return the answer of a call in the cache, None if there is no cache."""
         if self.cache is None:
@@ -123,7 +122,7 @@ class Routing:
         cooldown = 0.0 if self.router is None else self.router.cooldown
         return Terms(self.state, self.budgets, budget_key, cooldown, self._wall)
 
-    def _open_stage(self, call: Call, tags: Collection[str], name: str) -> Stage[Plan]:
+    def _open_stage(self, call: ModelCall, tags: Collection[str], name: str) -> Stage[CallPlan]:
         """Return a stage with its options in random order.
 
         Raises:
@@ -144,7 +143,7 @@ class Routing:
         some = () if self.router is None else self.router.deployments.get(name, ())
         return any(set(tags) <= set(one.tags) for one in some)
 
-    def _deployment_route(self, deployment: Deployment) -> Route:
+    def _deployment_route(self, deployment: Deployment) -> ModelRoute:
         base_url, key, model = deployment.base_url, deployment.api_key, deployment.model
         if base_url is None and key is None:
             return self._route(model)
@@ -155,10 +154,12 @@ class Routing:
         return Target(base_url, key, {}, provider, headers, wire).route(model)
 
 
-def _option(call: Call, deployment: Deployment | None, route: Route, model: str) -> Option[Plan]:
-    def make_plan() -> Plan:
+def _option(
+    call: ModelCall, deployment: Deployment | None, route: ModelRoute, model: str
+) -> Option[CallPlan]:
+    def make_plan() -> CallPlan:
         own = call if route.model == call.model else replace(call, model=route.model)
-        return Plan(own, route, model)
+        return CallPlan(own, route, model)
 
     return Option(deployment, route, make_plan, "" if deployment is None else deployment.id)
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from hashlib import sha1
 from typing import Any, TypeAlias
 
-from ._commands import Account, Acquire, Acquired, Delayed, Granted, Refused, Settle
+from ._rules import Account, Acquire, Acquired, Delayed, Granted, Refused, Settle
 
 __all__ = [
     "ACQUIRE",
     "SETTLE",
     "TOTALS",
     "Invocation",
-    "Script",
+    "RouterScript",
     "account_keys",
     "acquire_call",
     "acquired",
@@ -28,7 +28,7 @@ _DEPLOYMENT_MS = 3_600_000
 _ACCOUNT_MS = 86_400_000
 
 
-class Script:
+class RouterScript:
     """A script and its SHA-1, by which the store knows it after it has run once."""
 
     __slots__ = ("sha", "source")
@@ -38,7 +38,7 @@ class Script:
         self.sha = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
 
-Invocation: TypeAlias = tuple[Script, Sequence[str], Sequence[str | int]]
+Invocation: TypeAlias = tuple[RouterScript, Sequence[str], Sequence[str | int]]
 """A script with its keys and its arguments."""
 
 _COMMON = """
@@ -64,7 +64,7 @@ end
 # ARGV time, number of accounts, id, ms, then limit and end of each account ('' for none), then for
 # each candidate: tokens, requests per minute, tokens per minute ('' for none), and its amounts.
 # The reply is {0, index}, {1, ms} or {2, account, spent, reserved}.
-ACQUIRE = Script(
+ACQUIRE = RouterScript(
     _COMMON
     + """
 local accounts, id, ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -174,7 +174,7 @@ return {1, delay or 0}
 # tokens ('' for those reserved), outcome, cooldown ('' for doubling), longest, first cooldown,
 # number of accounts, their amounts ('' for those reserved), then each learned limit: kind,
 # remaining, missing, ms.
-SETTLE = Script(
+SETTLE = RouterScript(
     _COMMON
     + """
 local id, tokens, outcome, cooldown = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
@@ -223,7 +223,7 @@ return 1
 )
 
 # KEYS hash and reservations of an account. ARGV time. The reply is what is spent and reserved.
-TOTALS = Script(
+TOTALS = RouterScript(
     _COMMON
     + """
 expire(KEYS[1], KEYS[2])

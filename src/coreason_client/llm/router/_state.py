@@ -10,16 +10,15 @@ from ... import _fork
 from ..._clock import monotonic
 from ..._drive import Action
 from ..errors import LLMStateError
-from ._commands import Acquire, Acquired, Settle
-from ._rules import StateRules
+from ._rules import Acquire, Acquired, Settle, StateRules
 
-__all__ = ["Command", "MemoryState", "State", "StateAction"]
+__all__ = ["Command", "MemoryState", "RouterState", "StateAction"]
 
 Command: TypeAlias = Acquire | Settle
 
 
-class State(ABC):
-    """Where cooldowns, limits and budgets are stored.
+class RouterState(ABC):
+    """The store of cooldowns, limits and budgets.
 
     `immediate` is True if a command needs no I/O.
     """
@@ -40,7 +39,7 @@ class State(ABC):
 
     @property
     @abstractmethod
-    def fallback(self) -> "State":
+    def fallback(self) -> "RouterState":
         """The state that routes calls without a budget while this one cannot be reached."""
 
 
@@ -49,7 +48,7 @@ class StateAction(Action):
 
     __slots__ = ("_state", "command", "error", "result")
 
-    def __init__(self, state: State, command: Command) -> None:
+    def __init__(self, state: RouterState, command: Command) -> None:
         self._state = state
         self.command = command
         self.result: Acquired | None = None
@@ -70,7 +69,7 @@ class StateAction(Action):
             self.error = error
 
 
-class MemoryState(State):
+class MemoryState(RouterState):
     """The state of one process; clients that are given the same object share it.
 
     It may be used from several threads and event loops. A forked child begins with a copy, without

@@ -1,21 +1,30 @@
 """The state in a Valkey or Redis server, for any number of processes."""
 
-from collections.abc import Callable
-from typing import Any, Self
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
 
-from ..._valkey_address import parse_address
-from ...errors import ArgumentError
-from ._commands import Acquire, Acquired
-from ._connections import Connections
-from ._numbers import is_number
-from ._rules import FIRST_COOLDOWN
+from ... import _fork
+from ..._per_loop import PerLoop
+from ..._valkey_address import Address, parse_address
+from ...errors import ArgumentError, MissingExtraError
+from .._argument_errors import is_number
+from ..errors import LLMStateError
+from ._rules import FIRST_COOLDOWN, Acquire, Acquired
 from ._scripts import Invocation, acquire_call, acquired, settle_call, totals_call
-from ._state import Command, MemoryState, State
+from ._state import Command, MemoryState, RouterState
 
-__all__ = ["ValkeyState"]
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.asyncio import Redis as AsyncRedis
+
+__all__ = ["StateConnections", "ValkeyState"]
 
 
-class ValkeyState(State):
+class ValkeyState(RouterState):
     """The state in a Valkey or Redis server, shared by all processes with the same prefix.
 
     If the server cannot be reached, calls with a budget fail with `LLMStateError`. Calls without
@@ -48,7 +57,7 @@ class ValkeyState(State):
         self.prefix = prefix
         self._clock = clock  # None for the clock of the server
         self._fallback = MemoryState()
-        self.connections = Connections(self._address, timeout)
+        self.connections = StateConnections(self._address, timeout)
 
     def __repr__(self) -> str:
         return f"ValkeyState({self._address.shown!r}, prefix={self.prefix!r})"
@@ -106,3 +115,139 @@ class ValkeyState(State):
 
 def _result(command: Command, reply: Any) -> Acquired | None:
     return acquired(reply) if isinstance(command, Acquire) else None
+
+
+class StateConnections:
+    """The connections of one state, for threads and event loops.
+
+    Each event loop has its own, and so has a forked child.
+    """
+
+    def __init__(self, address: Address, timeout: float) -> None:
+        self._address = address
+        self._timeout = timeout
+        self._redis = _library()
+        self._client: Redis | None = None
+        self._lock = threading.Lock()
+        self._clients: PerLoop[AsyncRedis] = PerLoop(asyncio.get_running_loop)
+        _fork.register(self)
+
+    def execute(self, *command: str | bytes | int) -> Any:
+        """Run a command of the server.
+
+        Raises:
+            LLMStateError: the server cannot be reached, or rejected the command.
+        """
+        with self._translated():
+            client: Any = self._sync_client()
+            return client.execute_command(*command)
+
+    async def execute_async(self, *command: str | bytes | int) -> Any:
+        """Run a command of the server without blocking the event loop; raises like `execute`."""
+        with self._translated():
+            client: Any = await self._async_client()
+            return await client.execute_command(*command)
+
+    def evaluate(self, invocation: Invocation) -> Any:
+        """Run a script; raises like `execute`."""
+        script, keys, arguments = invocation
+        try:
+            return self.execute("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        except _UnknownScriptError:
+            return self.execute("EVAL", script.source, len(keys), *keys, *arguments)
+
+    async def evaluate_async(self, invocation: Invocation) -> Any:
+        """Run a script without blocking the event loop; raises like `execute`."""
+        script, keys, arguments = invocation
+        try:
+            return await self.execute_async("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        except _UnknownScriptError:
+            return await self.execute_async("EVAL", script.source, len(keys), *keys, *arguments)
+
+    def close(self) -> None:
+        """Close the connections of sync calls."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._clients.aclose()
+        self._clients.close_everywhere()
+        self.close()
+
+    def after_fork(self) -> None:
+        """Drop the connections of the parent process."""
+        if self._client is not None:
+            _fork.never_finalize(self._client)
+        self._client = None
+        self._lock = threading.Lock()
+
+    def _sync_client(self) -> "Redis":
+        with self._lock:
+            if self._client is None:
+                from redis.retry import Retry
+
+                self._client = self._redis.Redis(**self._options(Retry))
+            return self._client
+
+    async def _async_client(self) -> "AsyncRedis":
+        client = self._clients.get()
+        if client is None:
+            from redis.asyncio import Redis
+            from redis.asyncio.retry import Retry
+
+            client = Redis(**self._options(Retry))
+            await self._clients.open(client, client.aclose)
+            self._clients.forget_dead()
+        return client
+
+    def _options(self, retry: Callable[..., Any]) -> dict[str, Any]:
+        from redis.backoff import NoBackoff
+
+        address = self._address
+        return {
+            "host": address.host,
+            "port": address.port,
+            "db": address.db,
+            "username": address.username,
+            "password": address.password,
+            "ssl": address.tls,
+            **address.tls_options,
+            "socket_timeout": self._timeout,
+            "socket_connect_timeout": self._timeout,
+            "protocol": 2,
+            # Each command can be repeated; a connection may have been closed by the server.
+            "retry": retry(NoBackoff(), 1),
+        }
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Translate errors of the library.
+
+        Raises:
+            LLMStateError: the server cannot be reached, or rejected the command.
+        """
+        errors = self._redis.exceptions
+        reason: str | None = None
+        try:
+            yield
+        except errors.NoScriptError:
+            raise _UnknownScriptError from None
+        except (errors.RedisError, OSError) as error:
+            reason = self._address.redact(str(error)) or type(error).__name__
+        if reason is not None:
+            raise LLMStateError(f"the state in {self._address.shown} cannot be used: {reason}")
+
+
+class _UnknownScriptError(Exception):
+    """The server does not have the script yet."""
+
+
+def _library() -> ModuleType:
+    try:
+        import redis
+    except ImportError:
+        raise MissingExtraError("ValkeyState", "valkey") from None
+    return redis

@@ -5,9 +5,9 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from ...errors import ArgumentError
+from .._argument_errors import is_number
 from ..errors import LLMBudgetError, LLMRequestError
-from ._commands import NANODOLLARS, Account
-from ._numbers import is_number
+from ._rules import NANODOLLARS, Account
 
 __all__ = ["Budget", "check_budgets"]
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ... import _fork
 from ..._clock import monotonic
 from ...errors import ArgumentError
-from ._numbers import is_number
+from .._argument_errors import is_number
 
 __all__ = ["ABANDONED", "Flight", "ResponseCache"]
 

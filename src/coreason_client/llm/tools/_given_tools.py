@@ -7,8 +7,8 @@ from types import FunctionType
 from typing import Any
 
 from .._argument_errors import invalid
-from ._toolset import RunnableTool, Toolset, function_tool
 from .mcp import MCPServer
+from .tool import RunnableTool, Toolset, function_tool
 
 __all__ = ["GivenTools", "given_tools", "given_tools_async"]
 

@@ -1,29 +1,33 @@
-"""The connection to an MCP server, in a task of its own.
+"""The connection to an MCP server, in its own task, and the results of its tools.
 
 The client of the `mcp` package must be opened and closed in one task. A run may be closed in
 another one, so a separate task holds the client open; calls may come from any task.
 """
 
 import asyncio
+import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 from ..._http._types import hide_query_async
 from ...errors import MissingExtraError
 from ..errors import LLMConnectionError, LLMTimeoutError
-from ._mcp_content import mcp_output
 from ._output import ToolOutput, error_output, failure_output
+
+__all__ = ["LoopThread", "MCPAddress", "MCPConnection", "mcp_output"]
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import Tool as MCPTool
 
-__all__ = ["MCPAddress", "MCPConnection"]
+
+T = TypeVar("T")
 
 _MAX_PAGES = 100
 _ENDED = "the MCP server has ended; its tools cannot be called any more"
@@ -32,7 +36,7 @@ _CLOSE_SECONDS = 15.0  # the `mcp` package bounds its own waits, by less than th
 
 @dataclass(frozen=True, slots=True)
 class MCPAddress:
-    """How to reach a server: a command to start, or a URL."""
+    """The address of a server: a command to start, or a URL."""
 
     command: str | None
     args: tuple[str, ...] = field(repr=False)
@@ -154,7 +158,7 @@ class MCPConnection:
 
 
 def _is_closed(error: BaseException) -> bool:
-    """Return True if a call failed because the server is gone: it has no other error of its own."""
+    """Return True if a call failed because the server is gone: it has no other error."""
     from mcp.types import CONNECTION_CLOSED
 
     return getattr(error, "code", None) == CONNECTION_CLOSED
@@ -207,3 +211,110 @@ def _error_output() -> TextIO:
         return os.fdopen(os.dup(sys.stderr.fileno()), "w")
     except (AttributeError, OSError, ValueError):
         return Path(os.devnull).open("w")
+
+
+# Results as tool outputs.
+#
+# Text is sent as it is. Images are shown to the model after the results. Of what a model cannot
+# read, it gets a short description: audio, binary resources, links.
+
+
+def mcp_output(result: Any) -> ToolOutput:
+    """Return the output for a `CallToolResult`."""
+    texts = [block.text for block in result.content if block.type == "text"]
+    lines = list(_lines(result.content))
+    structured = result.structured_content
+    if structured is not None and not _repeats(texts, structured):
+        lines.append(json.dumps(structured, ensure_ascii=False))
+    text = "\n".join(lines)
+    if result.is_error:
+        text = f"Error: {text or 'the tool failed without a message'}"
+    return ToolOutput(text, is_error=bool(result.is_error), images=tuple(_images(result.content)))
+
+
+def _lines(content: Iterable[Any]) -> Iterator[str]:
+    for block in content:
+        if block.type == "text":
+            yield block.text
+        elif block.type == "resource_link":
+            description = f": {block.description}" if block.description else ""
+            yield f"[link to the resource {block.name}, {block.uri}{description}]"
+        elif block.type == "resource":
+            yield _resource(block.resource)
+        elif block.type == "image":
+            yield f"[an image, {block.mime_type}]"
+        else:
+            mime_type = getattr(block, "mime_type", None)
+            yield f"[{block.type}{f', {mime_type}' if mime_type else ''}, not shown]"
+
+
+def _resource(resource: Any) -> str:
+    text = getattr(resource, "text", None)
+    if text is not None:
+        return f"[resource {resource.uri}]\n{text}"
+    return f"[resource {resource.uri}, {resource.mime_type or 'binary data'}, not shown]"
+
+
+def _images(content: Iterable[Any]) -> Iterator[str]:
+    for block in content:
+        if block.type == "image":
+            yield f"data:{block.mime_type};base64,{block.data}"
+
+
+def _repeats(texts: list[str], structured: Any) -> bool:
+    """Return True if the text is the structured content: servers send both, for older clients.
+
+    A value that is not an object is wrapped in an object as its "result".
+    """
+    if not texts:
+        return False
+    values = [structured]
+    if isinstance(structured, dict) and structured.keys() == {"result"}:
+        values.append(structured["result"])
+    whole = "\n".join(texts)
+    parsed = [_parsed(text) for text in texts]
+    candidates = [whole, _parsed(whole), texts, parsed]
+    return any(value == candidate for value in values for candidate in candidates)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+class LoopThread:
+    """An event loop in its own thread, for the sync client; `wait` runs a coroutine on it."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine and return its result; if the wait is interrupted, it is cancelled."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Stop the loop, and wait for the thread; may be called twice."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()

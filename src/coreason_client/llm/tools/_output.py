@@ -1,4 +1,4 @@
-"""The result of a tool call as text for the model. No I/O.
+"""The result of a tool call as text for the model, and the steps of a run as JSON. No I/O.
 
 * Text is sent as it is, any other value as JSON.
 * An error is sent as text that begins with "Error: ": the type and the message of the exception,
@@ -7,21 +7,41 @@
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any, NamedTuple
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from ..._trace import error_type
-from .._provider_text import clean_text
-from ..errors import ToolAbort
+from .. import errors as llm_errors
+from .._call import is_pydantic_model
+from .._json import clean_text
+from ..errors import LLMError, LLMResponseError, ToolAbort
+from ..types import (
+    Delta,
+    Finish,
+    ReasoningDelta,
+    Response,
+    Restarted,
+    TextDelta,
+    ToolCallDelta,
+    UsageDelta,
+)
 
 __all__ = [
+    "MAX_IMAGE_CHARS",
+    "MAX_TEXT_CHARS",
+    "StoredTurn",
     "ToolOutput",
     "bounded",
+    "dump_output",
+    "dump_turn",
     "error_output",
     "failure_output",
+    "load_output",
+    "load_turn",
     "output_of",
+    "with_parsed",
 ]
 
 _MAX_MESSAGE = 1000
@@ -82,3 +102,105 @@ def bounded(text: str, limit: int) -> str:
 def _valid_unicode(text: str) -> str:
     """Replace halves of surrogate pairs, which cannot be sent."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+# The steps of a run in a durable agent as JSON: answers of the model and outputs of tools.
+#
+# The pieces of a streamed answer are stored too: a restarted agent writes them again, and its
+# packets are compared with those in the log.
+
+MAX_IMAGE_CHARS = 600_000
+"""The images of one call that fit into a step; they are base64."""
+
+MAX_TEXT_CHARS = 200_000
+"""The text of one call that fits into a step, whatever its characters are."""
+
+_KINDS = (TextDelta, ReasoningDelta, ToolCallDelta, Restarted, UsageDelta, Finish)
+_DELTAS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
+_ERROR_FIELDS = (
+    "provider",
+    "model",
+    "status",
+    "code",
+    "request_id",
+    "retry_after",
+    "attempts",
+    "body",
+    "partial",
+    "spent",
+)
+
+
+class StoredTurn(NamedTuple):
+    """An answer of the model: its pieces, and the response or the error at their end."""
+
+    deltas: list[Delta]
+    response: Response | None
+    error: LLMError | None
+
+
+def dump_turn(
+    deltas: Sequence[Delta], response: Response | None, error: LLMError | None = None
+) -> dict[str, Any]:
+    """Return an answer as JSON; without a response and an error, it was not read to its end."""
+    stored: dict[str, Any] = {
+        "deltas": [[type(delta).__name__, *astuple(delta)] for delta in deltas]
+    }
+    if response is not None:
+        data = {key: value for key, value in response["data"].items() if key != "parsed"}
+        stored["response"] = {**response, "data": data}
+    if error is not None:
+        fields = {name: getattr(error, name) for name in _ERROR_FIELDS}
+        stored["error"] = {
+            "type": type(error).__name__,
+            "message": str(error),
+            **{name: value for name, value in fields.items() if value is not None},
+        }
+    return stored
+
+
+def load_turn(stored: dict[str, Any]) -> StoredTurn:
+    """Return an answer from the journal; `parsed` is not stored and must be added."""
+    deltas = [_DELTAS[kind](*values) for kind, *values in stored["deltas"]]
+    response, failure = stored.get("response"), stored.get("error")
+    if response is not None:
+        return StoredTurn(deltas, response, None)
+    if failure is None:
+        return StoredTurn(deltas, None, LLMResponseError("the answer was not read to its end"))
+    fields = {name: failure[name] for name in _ERROR_FIELDS if name in failure}
+    kind = getattr(llm_errors, failure["type"], LLMError)
+    return StoredTurn(deltas, None, kind(failure["message"], **fields))
+
+
+def with_parsed(response: Response, response_format: Any) -> Response:
+    """Add the parsed answer to a response from the journal, as it had it at first."""
+    data = response["data"]
+    if response_format is None or data["tool_calls"] or data.get("filtered"):
+        return response
+    content = data["content"] or ""
+    if is_pydantic_model(response_format):
+        data["parsed"] = response_format.model_validate_json(content)
+    else:
+        data["parsed"] = from_json(content)
+    return response
+
+
+def dump_output(output: ToolOutput, seconds: float) -> dict[str, Any]:
+    """Return the output of a tool, and the duration of the call, as JSON."""
+    text, images = bounded(output.text, MAX_TEXT_CHARS), list(output.images)
+    if sum(map(len, images)) > MAX_IMAGE_CHARS:
+        text, images = f"{text}\n[the images are too large for a durable agent]", []
+    return {
+        "text": text,
+        "is_error": output.is_error,
+        "images": images,
+        "abort": None if output.abort is None else str(output.abort),
+        "seconds": seconds,
+    }
+
+
+def load_output(stored: dict[str, Any]) -> tuple[ToolOutput, float]:
+    """Return an output from the journal, and the duration of the call."""
+    abort = None if stored["abort"] is None else ToolAbort(stored["abort"])
+    output = ToolOutput(stored["text"], stored["is_error"], tuple(stored["images"]), abort)
+    return output, stored["seconds"]

@@ -4,18 +4,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Generic
 
-from .._returned_async import AsyncStreamBase
+from .._returned import AsyncStreamBase
 from ..errors import LLMError, LLMRequestError, LLMResponseError
 from ..observe._work_span import WorkSpan
 from ..types import Parsed, TextDelta
-from ._calls_async import AsyncCalls
 from ._given_tools import given_tools_async
-from ._model_client import AsyncModelClient
-from ._run_limits import RunLimits
-from ._run_machine import AskModel, RunMachine, conversation
-from ._toolset import Toolset
-from ._turns_async import AsyncTurns
+from ._perform import AsyncModelClient
+from ._run_machine import AskModel, RunLimits, RunMachine, conversation
+from ._steps_async import AsyncCalls, AsyncModelTurns
 from .events import RunEvent, RunFinished, RunResult, TurnFinished
+from .tool import Toolset
 
 __all__ = ["AsyncRun", "AsyncRunStream"]
 
@@ -106,7 +104,7 @@ class AsyncRun:
         self._machine = RunMachine(
             own, limits, checked=checked, tool_choice=options.get("tool_choice")
         )
-        self._turns = AsyncTurns(client, options)
+        self._turns = AsyncModelTurns(client, options)
         self._restarts = options.get("on_break") == "restart"
         self._parallel = limits.max_parallel_calls
         self._client = client

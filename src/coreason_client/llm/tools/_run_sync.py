@@ -6,18 +6,16 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Generic
 
-from .._returned_sync import StreamBase
+from .._returned import StreamBase
 from ..errors import LLMError, LLMRequestError, LLMResponseError
 from ..observe._work_span import WorkSpan
 from ..types import Parsed, TextDelta
-from ._calls_sync import Calls
 from ._given_tools import given_tools
-from ._model_client import ModelClient
-from ._run_limits import RunLimits
-from ._run_machine import AskModel, RunMachine, conversation
-from ._toolset import Toolset
-from ._turns_sync import Turns
+from ._perform import ModelClient
+from ._run_machine import AskModel, RunLimits, RunMachine, conversation
+from ._steps_sync import Calls, ModelTurns
 from .events import RunEvent, RunFinished, RunResult, TurnFinished
+from .tool import Toolset
 
 __all__ = ["Run", "RunStream"]
 
@@ -108,7 +106,7 @@ class Run:
         self._machine = RunMachine(
             own, limits, checked=checked, tool_choice=options.get("tool_choice")
         )
-        self._turns = Turns(client, options)
+        self._turns = ModelTurns(client, options)
         self._restarts = options.get("on_break") == "restart"
         self._parallel = limits.max_parallel_calls
         self._client = client

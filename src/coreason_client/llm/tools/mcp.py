@@ -10,9 +10,8 @@ from typing import Any, Self
 
 from ..._http._checks import check_headers, check_url
 from ...errors import ArgumentError
-from ._loop_thread import LoopThread
-from ._mcp_connection import MCPAddress, MCPConnection
-from ._toolset import RunnableTool
+from ._mcp_connection import LoopThread, MCPAddress, MCPConnection
+from .tool import RunnableTool
 
 __all__ = ["MCPServer"]
 

@@ -1,28 +1,35 @@
-"""The span and the metrics of one call, around all its attempts."""
+"""The spans and the metrics of calls, of tool calls and of runs, as the conventions define them."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
+from ..._secret import redact
 from ..._trace import error_type, trace_headers
-from .._plan import Plan
+from .._plan import CallPlan
 from ..errors import LLMError
 from ..types import Usage
 from . import _telemetry_names as names
 from ._attributes import (
     Attributes,
+    Identity,
+    as_json,
     identity_attributes,
+    input_messages,
     metric_attributes,
     operation_of,
+    output_messages,
     request_attributes,
     response_attributes,
     target_attributes,
+    tool_definitions,
     usage_attributes,
 )
-from ._content import input_messages, output_messages, tool_definitions
-from ._identity import Identity
-from ._instruments import Instruments
+from ._instruments import Instruments, report
+from ._work_span import WorkSpan
 
-__all__ = ["CallTelemetry", "Ending", "Outcome", "outcome_of"]
+__all__ = ["CallEnding", "CallTelemetry", "Outcome", "outcome_of", "run_span", "tool_span"]
 
 Outcome: TypeAlias = Literal["complete", "error", "cancelled", "closed"]
 
@@ -35,8 +42,8 @@ _SPENT = {
 }
 
 
-class Ending(NamedTuple):
-    """How a call has ended.
+class CallEnding(NamedTuple):
+    """The end of a call.
 
     `first_chunk` is in seconds, None if no chunk was received. `spent` is the usage of all
     attempts, None if nothing was received.
@@ -55,7 +62,7 @@ class Ending(NamedTuple):
         return self.error.partial if isinstance(self.error, LLMError) else None
 
 
-def outcome_of(ending: Ending) -> Outcome:
+def outcome_of(ending: CallEnding) -> Outcome:
     """Return the outcome; a caller that stops reading after the last delta has a full answer."""
     error = ending.error
     if isinstance(error, Exception):
@@ -83,7 +90,7 @@ class CallTelemetry:
     def begin(self) -> None:
         """Start the span."""
         self._span.begin()
-        if self._records_content and isinstance(self._plan, Plan):
+        if self._records_content and isinstance(self._plan, CallPlan):
             call, redact = self._plan.call, self._plan.route.redact
             self._span.set({names.INPUT_MESSAGES: redact(input_messages(call.messages))})
             if call.tools:
@@ -125,7 +132,7 @@ class CallTelemetry:
         for metric in (names.OPERATION_CHUNK, names.INFERENCE_CHUNK):
             self._record(metric, seconds, self._target)
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: CallEnding) -> None:
         """Record the metrics and end the span."""
         outcome = outcome_of(ending)
         failure = ending.error if outcome == "error" else None
@@ -138,7 +145,7 @@ class CallTelemetry:
         finally:
             self._span.end(failed=failure is not None)
 
-    def _final_attributes(self, ending: Ending, outcome: Outcome) -> Attributes:
+    def _final_attributes(self, ending: CallEnding, outcome: Outcome) -> Attributes:
         attributes: Attributes = {names.OUTCOME: outcome, names.ATTEMPTS: ending.attempts}
         if ending.first_chunk is not None:
             attributes[names.RESPONSE_TIME_TO_FIRST_CHUNK] = ending.first_chunk
@@ -166,7 +173,7 @@ class CallTelemetry:
     def _records_content(self) -> bool:
         return self._options.record_content and self._span.records
 
-    def _record_metrics(self, ending: Ending, attributes: Attributes) -> None:
+    def _record_metrics(self, ending: CallEnding, attributes: Attributes) -> None:
         chat, seconds = self._is_chat, self._span.seconds
         if chat:
             self._record(names.INFERENCE_DURATION, seconds, attributes)
@@ -203,3 +210,97 @@ class CallTelemetry:
 
 def _name(plan: Any) -> str:
     return f"{operation_of(plan)} {plan.route.model}"
+
+
+# Tool calls and runs.
+
+
+def tool_span(
+    instruments: Instruments,
+    name: str,
+    call_id: str,
+    arguments: Any,
+    kind: str,
+    secrets: Sequence[str] = (),
+) -> WorkSpan:
+    """Return the span of a tool call: `execute_tool` and the name of the tool.
+
+    `secrets` are removed from everything that is recorded.
+    """
+    shared = {
+        names.OPERATION_NAME: names.EXECUTE_TOOL,
+        names.TOOL_NAME: name,
+        names.TOOL_TYPE: kind,
+    }
+    attributes: Attributes = {**shared, names.TOOL_CALL_ID: redact(call_id, secrets)}
+    if instruments.options.record_content:
+        attributes[names.TOOL_CALL_ARGUMENTS] = redact(as_json(arguments), secrets)
+    title = f"{names.EXECUTE_TOOL} {name}"
+    return _OpenSpan(instruments, title, attributes, names.TOOL_DURATION, shared, secrets)
+
+
+def run_span(instruments: Instruments) -> WorkSpan:
+    """Return the span of a run: `invoke_agent`; the calls of models and tools are its children."""
+    shared = {names.OPERATION_NAME: names.INVOKE_AGENT}
+    return _OpenSpan(instruments, names.INVOKE_AGENT, {**shared}, names.AGENT_DURATION, shared)
+
+
+class _OpenSpan(WorkSpan):
+    """A span that is reported."""
+
+    __slots__ = ("_error", "_instruments", "_metric", "_secrets", "_shared", "_span")
+
+    def __init__(
+        self,
+        instruments: Instruments,
+        name: str,
+        attributes: Attributes,
+        metric: names.Metric,
+        shared: Attributes,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self._instruments = instruments
+        self._metric = metric
+        self._shared = shared
+        self._secrets = secrets
+        self._error: str | None = None
+        self._span = instruments.span(name, attributes, client=False)
+
+    def __enter__(self) -> Self:
+        report(self._span.begin)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception):
+            self._error = error_type(error)
+        report(self._end, error)
+
+    def _end(self, error: BaseException | None) -> None:
+        found = {} if self._error is None else {names.ERROR_TYPE: self._error}
+        outcome = "error" if found else "complete" if error is None else _stopped(error)
+        self._span.set({names.OUTCOME: outcome, **found})
+        seconds, context = self._span.measure(), self._span.context
+        self._instruments.record(self._metric, seconds, {**self._shared, **found}, context)
+        self._span.end(failed=bool(found))
+
+    def current(self) -> AbstractContextManager[Any]:
+        return self._span.current()
+
+    def set_result(self, result: Any) -> None:
+        if self._instruments.options.record_content:
+            report(lambda: self._set_result(result))
+
+    def _set_result(self, result: Any) -> None:
+        self._span.set({names.TOOL_CALL_RESULT: redact(as_json(result), self._secrets)})
+
+    def set_error(self, kind: str) -> None:
+        self._error = kind
+
+
+def _stopped(error: BaseException) -> str:
+    return "closed" if isinstance(error, GeneratorExit) else "cancelled"

@@ -1,14 +1,26 @@
-"""What the sync client returns: using it like the async client fails with a clear sentence."""
+"""Base classes of clients and streams.
+
+What the sync client returns fails with a clear sentence if it is used like that of the async one.
+"""
 
 from typing import NoReturn, TypeVar, cast
 
+from .._closing_async import AsyncClosing
 from .._closing_sync import Closing
 from ._argument_errors import AnswerDict
 from .types import Measured
 
-__all__ = ["ClientBase", "StreamBase", "returned"]
+__all__ = ["AsyncClientBase", "AsyncStreamBase", "ClientBase", "StreamBase"]
 
 Returned = TypeVar("Returned", bound=Measured)
+
+
+class AsyncClientBase(AsyncClosing):
+    """The base class of the async client."""
+
+
+class AsyncStreamBase(AsyncClosing):
+    """The base class of the async streams."""
 
 
 class ClientBase(Closing):
@@ -18,6 +30,10 @@ class ClientBase(Closing):
         raise TypeError(f"{type(self).__name__} is sync: use `with`, or Async{type(self).__name__}")
 
     async def __aexit__(self, *_: object) -> None: ...
+
+    def _returned(self, response: Returned) -> Returned:
+        """Return a response as the client returns it."""
+        return cast("Returned", _Returned(response))
 
 
 class StreamBase(Closing):
@@ -42,8 +58,3 @@ class _Returned(AnswerDict):
 
     def __await__(self) -> NoReturn:
         raise TypeError("LLMClient is sync: remove `await`, or use AsyncLLMClient")
-
-
-def returned(response: Returned) -> Returned:
-    """Return a response as the client returns it."""
-    return cast("Returned", _Returned(response))
