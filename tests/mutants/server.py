@@ -75,7 +75,7 @@ _IN_THE_APPENDER = (
     _mutant(
         "engine/_appender.py",
         "the first packet waits for others",
-        "        if self.last_seq == 1 and not self._due:\n",
+        "        if self.last_seq == 1 and not self._pending.waits:\n",
         "        if False:\n",
         _APPENDER,
     ),

@@ -68,7 +68,7 @@ class IncomingMessage:
     """A checked message. `key` identifies it: the same message sent again has the same key.
 
     `context_id` is that of the message, or derived from the key, so that a message that is sent
-    again has the same one.
+    again has the same one. `reads_live` is False if its client waits for the end of the turn.
     """
 
     message: JSON
@@ -76,6 +76,7 @@ class IncomingMessage:
     context_id: str
     task_id: str | None
     named_context: bool
+    reads_live: bool = True
 
 
 def wrong(field: str, description: str) -> InvalidParamsError:
@@ -103,6 +104,7 @@ def parse_message(
     accepted: MediaTypes | None = None,
     *,
     immediately: bool = False,
+    reads_live: bool = True,
 ) -> IncomingMessage:
     """Check a message of a client; `accepted` are the media types of its parts, None for all.
 
@@ -130,6 +132,7 @@ def parse_message(
         named or str(uuid5(key, "context")),
         message.task_id or None,
         named is not None,
+        reads_live,
     )
 
 

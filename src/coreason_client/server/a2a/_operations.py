@@ -98,7 +98,7 @@ class TaskService:
         """
         configuration = optional_object(params, "configuration")
         history = history_length(configuration)
-        sent = await self.turns.begin(caller, params)
+        sent = await self.turns.begin(caller, params, reads_live=False)
         if returns_immediately(params):
             return {"task": await self.states.task(sent.record, history)}
         fold = await self._ended(sent)

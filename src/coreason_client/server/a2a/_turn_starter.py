@@ -111,8 +111,13 @@ class TurnStarter:
         task.add_done_callback(self._beginning.discard)
         return await asyncio.shield(task)
 
-    async def begin(self, caller: Caller, params: Mapping[str, Any]) -> Sent:
-        """Begin or join a turn, and register the push configuration of the message."""
+    async def begin(
+        self, caller: Caller, params: Mapping[str, Any], *, reads_live: bool = True
+    ) -> Sent:
+        """Begin or join a turn, and register the push configuration of the message.
+
+        `reads_live` is False if the caller waits for the end of the turn.
+        """
         config = self.push.parse(optional_object(params, "configuration"), caller.version)
         optional_object(params, "metadata")
         incoming = parse_message(
@@ -121,6 +126,7 @@ class TurnStarter:
             self._runtime.options.max_parts,
             self._media_types,
             immediately=returns_immediately(params),
+            reads_live=reads_live,
         )
 
         async def run() -> Sent:
@@ -245,7 +251,10 @@ class TurnStarter:
         if self._runtime.closing:  # another process starts it
             raise shutting_down()
         try:
-            ended = await self._run(headers, new.request, opened, sent, new.started, unit)
+            ended = await self._run(
+                *(headers, new.request, opened, sent, new.started, unit),
+                first_waits=not incoming.reads_live,
+            )
         except Fenced:  # another process was faster
             return Sent(record)
         return sent._replace(ended=ended)
@@ -258,12 +267,16 @@ class TurnStarter:
         sent: Sent,
         started: bytes,
         unit: Unit | None,
+        *,
+        first_waits: bool = False,
     ) -> "asyncio.Future[TaskFold | None]":
         stream_id, turn_log = meta.stream_id, self._turn_log
         if self._agent is None:  # a durable one has its journal
             await self._tasks.start(stream_id, meta.epoch, started)
         ended = turn_log.add(stream_id, sent.record, sent.messages)
-        producer = self._runtime.producers.start(request, meta, headers, monotonic(), unit)
+        producer = self._runtime.producers.start(
+            *(request, meta, headers, monotonic(), unit), first_waits=first_waits
+        )
 
         def forget(_: object) -> None:
             if producer.unwritten is None:

@@ -63,9 +63,10 @@ class _Batch:
         "other_ops",
         "outcome",
         "size",
+        "waits",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, waits: bool = False) -> None:
         self.first_seq = self.first_note = 0
         self.entries: list[bytes] = []
         self.notes: list[bytes] = []
@@ -75,6 +76,7 @@ class _Batch:
         self.outcome: str | None = None
         self.began = 0.0  # start of the append
         self.awaited = False  # a writer waits until it is acknowledged
+        self.waits = waits  # the first packet of the stream may wait for the next ones
         self.acked = False
 
     def __bool__(self) -> bool:
@@ -204,12 +206,12 @@ class Appender:
         self._meter = meter
         self.ending = Ending(stream_id)
         self.last_seq = self.acked = last_seq
-        self._pending = _Batch()
+        self._pending = _Batch(waits=first_waits)
         # Sent and not acknowledged. It does not change until then: if the append is cancelled, the
         # same batch is sent again, and the log acknowledges it without storing a second copy.
         self._in_flight: _Batch | None = None
         self._kept = KeptBatches(keep=log.shared, notes=notes)
-        # From this time on a DELTA is sent at once; the first one too, if it need not wait.
+        # From this time on a DELTA is sent at once.
         self._due = monotonic() + FLUSH_EVERY if first_waits else 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._running_append: asyncio.Future[Any] | None = None
@@ -218,7 +220,7 @@ class Appender:
     async def add_delta(self, entry: bytes) -> None:
         """Add an entry that may wait for others."""
         self.enqueue(entry)
-        if self.last_seq == 1 and not self._due:
+        if self.last_seq == 1 and not self._pending.waits:
             await self.flush()
         elif self._pending.size >= FLUSH_BYTES:
             await self._flush_and_yield()
