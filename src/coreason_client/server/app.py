@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import ArgumentError
 from ._agent_ids import agent_name, default_agent_id, warn_if_shared
-from ._internals import SEND
+from ._internals import SEND, HeldHead, response_cycle
 from ._keys_file import KeysFile
 from ._options import Options, option_names
 from .cap._routes import Routes
@@ -568,6 +568,8 @@ class _Shortcut:
             response = await handler(request)
         except _REFUSED as error:
             response = await self._refusals.handle(request, error)
+        if (cycle := response_cycle(scope.get(SEND))) is not None:
+            HeldHead(cycle)  # head and body, or the first packet, are one segment
         await response(scope, receive, send)
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...sse import encode_comment, encode_event
-from .._internals import SEND, DisconnectWatch, HeldHead, direct_writer, response_cycle
+from .._internals import SEND, DisconnectWatch, direct_writer, response_cycle
 from ..engine._runtime import Runtime
 from ..errors import LogError
 
@@ -75,9 +75,6 @@ class SSEResponse(Response, ABC):
     async def _deliver(self, scope: Scope, send: Send) -> None:
         try:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-            cycle = response_cycle(scope.get(SEND))
-            if cycle is not None:
-                HeldHead(cycle)
             await send(start)
             self._write = direct_writer(scope)
             await self._send_all(send)
