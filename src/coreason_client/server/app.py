@@ -529,7 +529,7 @@ def _check_durable(agent: object, log: StreamLog) -> None:
     Raises:
         ArgumentError: the log ends with the process, or the agent has no steps.
     """
-    if isinstance(log, MemoryStreamLog) or not isinstance(log, DurableLog):
+    if not (log.outlives_process and isinstance(log, DurableLog)):
         raise ArgumentError(
             "durable",
             f"needs a log that outlives the process, such as SQLiteStreamLog or ValkeyStreamLog, "

@@ -63,10 +63,10 @@ def parse_body(
     x_request_id: str | None,
     options: Options,
     *,
-    resumes: bool,
+    with_question: bool,
     trace: Mapping[str, str] = _NO_TRACE,
 ) -> ParsedBody:
-    """Validate a body and prepare it for a new stream; a resume needs no `question`.
+    """Validate a body and prepare it for a new stream.
 
     A body without a request_id gets that of `X-Request-ID`. An id in the body takes precedence,
     because some proxies write the header.
@@ -82,7 +82,7 @@ def parse_body(
     if "request_id" not in request.model_fields_set and x_request_id is not None:
         with suppress(ValueError):
             request = request.model_copy(update={"request_id": UUID(x_request_id)})
-    question = b"" if resumes else _dump(principal, request, trace, options)
+    question = _dump(principal, request, trace, options) if with_question else b""
     return ParsedBody(request, fingerprint(body), question)
 
 
@@ -304,7 +304,8 @@ class _PendingRequest:
             facts.principal,
             headers.get("x-request-id"),
             options,
-            resumes=facts.cursor is not None,
+            # Nobody reads the question of a resume, or of a stream that ends with its process.
+            with_question=facts.cursor is None and self._runtime.log.outlives_process,
             trace=trace_headers(headers) if options.durable else {},
         )
 

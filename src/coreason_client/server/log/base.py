@@ -280,6 +280,9 @@ class StreamLog(ABC):
     shared: ClassVar[bool] = False
     """True if several processes can use the log at the same time."""
 
+    outlives_process: ClassVar[bool] = True
+    """True if another process can continue or end streams of one that has died."""
+
     may_forget: bool = False
     """True if a failover of the store may lose what it has acknowledged."""
 

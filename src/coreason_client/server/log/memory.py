@@ -45,6 +45,7 @@ class MemoryStreamLog(LiveLog):
     """
 
     shared = False
+    outlives_process = False
 
     def __init__(
         self,
