@@ -81,11 +81,13 @@ FAILOVERS = (
     Failover("Sentinel", SentinelPair, (0.0, 3.0)),
 )
 
+NORMAL_SIZE = Size()
+
 
 async def failover_rows(
     folder: Path,
     seed: int,
-    size: Size = Size(),  # noqa: B008 - it is frozen
+    size: Size = NORMAL_SIZE,
     failovers: Sequence[Failover] = FAILOVERS,
 ) -> tuple[list[Row], str]:
     """Return the tables of all failovers and the stderr of the replicas."""
