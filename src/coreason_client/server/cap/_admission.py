@@ -3,10 +3,9 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError
@@ -48,8 +47,7 @@ _NO_TRACE: Final[Mapping[str, str]] = {}
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedBody:
+class ParsedBody(NamedTuple):
     """A validated body; the log stores `question` while the stream runs."""
 
     request: ServiceRequest
@@ -60,7 +58,7 @@ class ParsedBody:
 def parse_body(
     body: bytes,
     principal: str,
-    x_request_id: str | None,
+    named: UUID | None,
     options: Options,
     *,
     with_question: bool,
@@ -68,8 +66,8 @@ def parse_body(
 ) -> ParsedBody:
     """Validate a body and prepare it for a new stream.
 
-    A body without a request_id gets that of `X-Request-ID`. An id in the body takes precedence,
-    because some proxies write the header.
+    A body without a request_id gets the one that `X-Request-ID` has named. An id in the body takes
+    precedence, because some proxies write the header.
 
     Raises:
         Problem: 422, naming the fields.
@@ -79,9 +77,8 @@ def parse_body(
         request = ServiceRequest.model_validate_json(body)
     except ValidationError as error:
         raise validation_problem(error) from None
-    if "request_id" not in request.model_fields_set and x_request_id is not None:
-        with suppress(ValueError):
-            request = request.model_copy(update={"request_id": UUID(x_request_id)})
+    if named is not None and "request_id" not in request.model_fields_set:
+        request = request.model_copy(update={"request_id": named})
     question = _dump(principal, request, trace, options) if with_question else b""
     return ParsedBody(request, fingerprint(body), question)
 
@@ -136,8 +133,7 @@ def _int(digits: str) -> int:
     return int(digits)
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):
     """A request that may read a stream after a position.
 
     `resumes` is True if the request gave the position. `reader` is the unit of its reader, which
@@ -302,7 +298,7 @@ class _PendingRequest:
         return parse_body(
             body,
             facts.principal,
-            headers.get("x-request-id"),
+            facts.named,
             options,
             # Nobody reads the question of a resume, or of a stream that ends with its process.
             with_question=facts.cursor is None and self._runtime.log.outlives_process,

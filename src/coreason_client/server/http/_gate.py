@@ -46,6 +46,7 @@ class Gate:
         self._body_memory = BodyMemory(options.max_body_bytes, options.body_timeout)
         self._pace = Pace(REQUESTS)
         self._rate = _rate(options.max_requests_per_minute, tokens)
+        self._anybody = full_principal(options.agent_id, ANONYMOUS)
 
     @property
     def has_keys(self) -> bool:
@@ -73,6 +74,8 @@ class Gate:
 
     def principal_in(self, headers: Headers) -> str:
         """Return the principal that headers name; raises like `principal`."""
+        if not self.has_keys:
+            return self._anybody
         agent_id, given = self.options.agent_id, headers.get("authorization")
         if self._tickets is not None:
             token = bearer_token(given) or ""
@@ -80,8 +83,8 @@ class Gate:
                 return ticket_principal(agent_id, self._tickets.subject(token))
             if self._keys is None:
                 raise unauthorized("ticket")
-        name = ANONYMOUS if self._keys is None else self._keys.principal(given)
-        return full_principal(agent_id, name)
+        assert self._keys is not None  # noqa: S101 - otherwise a ticket was needed
+        return full_principal(agent_id, self._keys.principal(given))
 
     def header_problem(self, headers: Sequence[tuple[bytes, bytes]]) -> Problem | None:
         """Return the refusal of a request whose headers are too large."""
