@@ -6,6 +6,7 @@ reports, so this works when the tests run in several processes too.
 
 import gc
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,15 @@ _PREFIX = "table: "
 if "SYSTEM_SSL_CERT_FILE" not in os.environ:  # also set in the processes that run the tests
     os.environ["SYSTEM_SSL_CERT_FILE"] = os.environ.get("SSL_CERT_FILE", "")
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
+
+# A run that was started in the background, or with `nohup`, ignores these signals, and so would all
+# programs that the tests start.
+for _number, _usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 # A slow machine is no failure. What decides whether a change lands looks at the same examples
 # every time; everywhere else new ones are tried. HYPOTHESIS_PROFILE=fuzz is for a search that may
