@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 __all__ = ["REQUESTS", "WRITERS", "Pace", "pace_of_writers"]
 
-# Measured with 100 requests at once: with 8 the median first packet came 10 % later; with 2 it came
-# 4 % earlier, but the additional iterations cost 3 % more CPU time.
+# Measured with 100 requests at once: with 8 the median first packet came 10 % later; with 2 it did
+# not come earlier, and the additional iterations cost 3 to 10 % more CPU time.
 REQUESTS: Final = 4
 # Each writes up to `FLUSH_BYTES`, which takes about 0.3 ms with its readers.
 WRITERS: Final = 8
