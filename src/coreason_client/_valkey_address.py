@@ -1,6 +1,7 @@
-"""The address of a Valkey store: parsing it, and hiding its credentials."""
+"""What all users of a Valkey store share: its address, without its credentials, and scripts."""
 
 from dataclasses import dataclass, field
+from hashlib import sha1
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -8,12 +9,22 @@ from ._host_port import host_port
 from ._secret import redact
 from .errors import ArgumentError
 
-__all__ = ["Address", "parse_address"]
+__all__ = ["Address", "Script", "parse_address"]
 
 _SCHEMES = {"redis": False, "valkey": False, "rediss": True, "valkeys": True}
 _SENTINEL = "+sentinel"
 _SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
 _TLS_OPTIONS = frozenset({"ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile"})
+
+
+class Script:
+    """A script and its SHA-1, by which the store knows it after it has run once."""
+
+    __slots__ = ("sha", "source")
+
+    def __init__(self, source: str) -> None:
+        self.source = source.strip()
+        self.sha = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import httpx2
 import pytest
 
+from coreason_client._valkey_address import Script
 from coreason_client.server import (
     AgentApp,
     AgentStream,
@@ -284,7 +285,7 @@ async def test_a_repetition_writes_although_it_changes_nothing() -> None:
         keys = log._keys
         names = [keys.meta(id_), keys.entries(id_), keys.question(id_), keys.journal(id_)]
 
-        async def script(which: _scripts.Script, *arguments: Any) -> None:
+        async def script(which: Script, *arguments: Any) -> None:
             await log._session().store.script(which, names, *arguments)
 
         for call in (

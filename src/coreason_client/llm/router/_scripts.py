@@ -5,9 +5,9 @@ unless the first argument is a time, as in tests. Keys share a hash tag, the pre
 """
 
 from collections.abc import Sequence
-from hashlib import sha1
 from typing import Any, TypeAlias
 
+from ..._valkey_address import Script
 from ._rules import Account, Acquire, Acquired, Delayed, Granted, Refused, Settle
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "SETTLE",
     "TOTALS",
     "Invocation",
-    "RouterScript",
     "account_keys",
     "acquire_call",
     "acquired",
@@ -28,17 +27,7 @@ _DEPLOYMENT_MS = 3_600_000
 _ACCOUNT_MS = 86_400_000
 
 
-class RouterScript:
-    """A script and its SHA-1, by which the store knows it after it has run once."""
-
-    __slots__ = ("sha", "source")
-
-    def __init__(self, source: str) -> None:
-        self.source = source.strip()
-        self.sha = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
-
-
-Invocation: TypeAlias = tuple[RouterScript, Sequence[str], Sequence[str | int]]
+Invocation: TypeAlias = tuple[Script, Sequence[str], Sequence[str | int]]
 """A script with its keys and its arguments."""
 
 _COMMON = """
@@ -64,7 +53,7 @@ end
 # ARGV time, number of accounts, id, ms, then limit and end of each account ('' for none), then for
 # each candidate: tokens, requests per minute, tokens per minute ('' for none), and its amounts.
 # The reply is {0, index}, {1, ms} or {2, account, spent, reserved}.
-ACQUIRE = RouterScript(
+ACQUIRE = Script(
     _COMMON
     + """
 local accounts, id, ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -174,7 +163,7 @@ return {1, delay or 0}
 # tokens ('' for those reserved), outcome, cooldown ('' for doubling), longest, first cooldown,
 # number of accounts, their amounts ('' for those reserved), then each learned limit: kind,
 # remaining, missing, ms.
-SETTLE = RouterScript(
+SETTLE = Script(
     _COMMON
     + """
 local id, tokens, outcome, cooldown = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
@@ -223,7 +212,7 @@ return 1
 )
 
 # KEYS hash and reservations of an account. ARGV time. The reply is what is spent and reserved.
-TOTALS = RouterScript(
+TOTALS = Script(
     _COMMON
     + """
 expire(KEYS[1], KEYS[2])

@@ -12,7 +12,7 @@ for this purpose some of them delete a field or member that never exists. These 
 renew, claim, cancel, end and expire a stream. The scripts that add most of the data are rejected.
 """
 
-from hashlib import sha1
+from ...._valkey_address import Script
 
 __all__ = [
     "ADD_TURN",
@@ -35,18 +35,7 @@ __all__ = [
     "SHOW",
     "TAKE_REQUEST",
     "TURNS",
-    "Script",
 ]
-
-
-class Script:
-    """A script and its SHA-1, by which the store knows it after it has run once."""
-
-    __slots__ = ("sha", "source")
-
-    def __init__(self, source: str) -> None:
-        self.source = source.strip()
-        self.sha = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
 
 # KEYS meta, question. ARGV principal, request_id, fingerprint, now, end of the lease, digest of the

@@ -13,7 +13,7 @@ from redis.exceptions import NoScriptError
 from redis.exceptions import TimeoutError as StoreTimeoutError
 
 from ...._retry import Backoff
-from ...._valkey_address import Address
+from ...._valkey_address import Address, Script
 from ...errors import LogUnavailable
 from ._clocks import Mark, RunClock
 from ._command_queue import CommandQueue
@@ -28,7 +28,6 @@ from ._errors import (
 from ._link import ClusterLink, ConfirmingNodes, SocketLink
 from ._primary import Confirmation, Primary
 from ._resp import Argument, Command
-from ._scripts import Script
 
 __all__ = ["Store"]
 

@@ -4,7 +4,8 @@
 stream and its task change in one step if both are in one slot, as those of a first turn are.
 """
 
-from ._scripts import APPEND, CREATE, OPEN, Script
+from ...._valkey_address import Script
+from ._scripts import APPEND, CREATE, OPEN
 
 __all__ = ["BEGIN", "BEGIN_IN_SLOT", "DROP_TASK", "END", "START", "TASKS", "UPDATE_TASK"]
 

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
+from ...._valkey_address import Script
 from ...errors import Fenced, LogUnavailable, UnknownStream
 from .._live import Waiter
 from .._rules import check_last_entries
@@ -39,7 +40,6 @@ from ._entries import end_arguments, handle_end_reply, move_to_ended
 from ._keys import KeyNames, digest, parse_stream_id, text
 from ._opening import NewTask, delete_unused
 from ._resp import Argument
-from ._scripts import Script
 from ._session import Session
 from ._task_scripts import DROP_TASK, END, START, TASKS, UPDATE_TASK
 
