@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +18,7 @@ class Balancer:
         self.opened = 0
         self._open = set[socket.socket]()  # to clients
         self._unreached = set[socket.socket]()
+        self._changes = 0  # of the port
         self._changed = threading.Condition()
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -45,18 +47,27 @@ class Balancer:
         """Send new connections to another port."""
         with self._changed:
             self.replica = port
+            self._changes += 1
             self._unreached = set(self._open)
 
     def until_reached(self) -> None:
-        """Wait until every connection was sent something, or its end, since `send_to`."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: not self._unreached, LIMIT)
+        """Wait until each connection has ended, or was sent what has arrived since `send_to`."""
+        self._until(lambda: not self._unreached & self._open)
+
+    def until_others_ended(self, number: int) -> None:
+        """Wait until the connection of this number, counted from 1, is the only open one."""
+        self._until(lambda: self._open <= {self._client(number)})
 
     def until_ended(self, number: int) -> None:
         """Wait for the end of the connection of this number, counted from 1."""
+        self._until(lambda: self._client(number) not in self._open)
+
+    def _client(self, number: int) -> socket.socket:
+        return self._sockets[2 * number - 2]
+
+    def _until(self, condition: Callable[[], bool]) -> None:
         with self._changed:
-            client = self._sockets[2 * number - 2]
-            assert self._changed.wait_for(lambda: client not in self._open, LIMIT)
+            assert self._changed.wait_for(condition, LIMIT)
 
     def _start(self, target: object, *args: object) -> None:
         thread = threading.Thread(target=target, args=args, daemon=True)  # type: ignore[arg-type]
@@ -79,16 +90,14 @@ class Balancer:
     def _pass_on(self, source: socket.socket, target: socket.socket, from_replica: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                changes = self._changes  # what has arrived before `send_to` does not count
                 target.sendall(data)
-                if from_replica:
-                    self._record(target)
+                with self._changed:
+                    if from_replica and changes == self._changes:
+                        self._unreached.discard(target)
+                        self._changed.notify_all()
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_WR)
-        self._record(target if from_replica else source, ended=True)
-
-    def _record(self, client: socket.socket, *, ended: bool = False) -> None:
         with self._changed:
-            self._unreached.discard(client)
-            if ended:
-                self._open.discard(client)
+            self._open.discard(target if from_replica else source)
             self._changed.notify_all()

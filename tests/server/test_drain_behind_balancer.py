@@ -53,7 +53,7 @@ class Replica:
 
     def __init__(self, name: str, **options: Any) -> None:
         self.gate = Gate()
-        self._app = AgentApp(agent_of(name, self.gate), drain_timeout=LIMIT)
+        self._app = AgentApp(agent_of(name, self.gate), drain_timeout=6 * LIMIT)
         self._options = options
         self._started, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._serve)
@@ -142,7 +142,7 @@ def test_no_next_question_fails(parser: str, loop: str, make: Any) -> None:
         Balancer(first.port) as balancer,
         contextlib.contextmanager(make)(f"http://127.0.0.1:{balancer.port}", COUNT) as asking,
     ):
-        check_next_questions(first, second, balancer, asking, "http", True)
+        check_next_questions(first, second, balancer, asking)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -168,7 +168,7 @@ def test_nor_with_tls(parser: str, loop: str, tmp_path: Path) -> None:
             f"https://127.0.0.1:{balancer.port}", COUNT, trusted
         ) as asking,
     ):
-        check_next_questions(first, second, balancer, asking, "https", trusted)
+        check_next_questions(first, second, balancer, asking, trusted)
 
 
 def check_next_questions(
@@ -176,20 +176,22 @@ def check_next_questions(
     second: Replica,
     balancer: Balancer,
     asking: list[Callable[[str], str]],
-    scheme: str,
-    verify: Any,
+    trusted: ssl.SSLContext | None = None,
 ) -> None:
-    url = f"{scheme}://127.0.0.1:{balancer.port}"
+    url = f"{'https' if trusted else 'http'}://127.0.0.1:{balancer.port}"
     assert [ask("hi") for ask in asking] == ["a"] * COUNT
     assert balancer.opened == COUNT
     peer = Peer(url)
-    peer.http = httpx2.Client(base_url=url, timeout=LIMIT, verify=verify)
+    peer.http = httpx2.Client(base_url=url, timeout=LIMIT, verify=trusted or True)
     with peer.open(envelope("wait")) as running_stream:
         running_stream.until(1)
         number = balancer.opened
         balancer.send_to(second.port)  # as after a failed readiness probe
         first.drain()
-        balancer.until_reached()  # the end, and the `retry:` of the stream
+        if trusted:
+            balancer.until_reached()  # with TLS a message says that it has ended
+        else:
+            balancer.until_others_ended(number)
         assert [ask("next") for ask in asking] == ["b"] * COUNT
         first.gate.open()
         assert running_stream.rest().text == "a done"
@@ -229,7 +231,7 @@ def test_nor_after_sigterm(tmp_path: Path) -> None:
                 number = balancer.opened
                 balancer.send_to(ports[1])
                 first.signal(signal.SIGTERM)
-                balancer.until_reached()
+                balancer.until_others_ended(number)
                 assert [ask("next") for ask in asking] == ["b"] * COUNT
                 go.touch()
                 assert running_stream.rest().text == "a"
