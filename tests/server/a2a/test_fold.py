@@ -394,6 +394,23 @@ def test_a_client_that_joins_anywhere_has_the_same_task(
         assert visible(client) == visible(task.task())
 
 
+questions = st.sampled_from([QUESTION, ("DELTA", "Where?")])
+
+
+@given(st.lists(written | rewinds | questions, max_size=12), st.lists(st.booleans()))
+def test_packets_that_are_skipped_make_the_same_task(
+    given_: list[tuple[str, Any]], skips: list[bool]
+) -> None:
+    added, skipped = begun(), begun()
+    for seq, (op, payload) in enumerate(given_, 1):
+        added.add(packet(seq, op, payload))
+        is_skipped = seq > len(skips) or skips[seq - 1]
+        (skipped.skip if is_skipped else skipped.add)(packet(seq, op, payload))
+    last = packet(len(given_) + 1, "CLOSE", None)
+    assert skipped.add(last) == added.add(last)
+    assert skipped.task() == added.task()
+
+
 @given(packets, st.lists(written), st.lists(written | rewinds), st.booleans())
 def test_a_rewind_undoes_everything_after_its_packet(
     before: list[tuple[str, Any]],

@@ -11,7 +11,7 @@ metadata because the schema of 1.0 allows no further fields, and gRPC drops them
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from coreason_manifest.definitions.rewind import rewound_to
 
@@ -49,8 +49,7 @@ class TaskTurn:
     opened: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """The addition of one packet to an artifact: parts, and members other than the parts."""
 
     turn: str
@@ -208,6 +207,14 @@ class TaskFold:
             return [self._add_error(seq, payload, packet["t"])]
         return self._close(seq, payload, packet["t"])
 
+    def skip(self, packet: Mapping[str, Any]) -> None:
+        """Add the next packet of the turn, whose events nobody reads."""
+        if packet["op"] == "DELTA" and self._question is None:
+            self._add_piece(packet["seq"], self._answer, [{"text": packet["p"]}], append=True)
+            self.generation += 1
+        else:
+            self.add(packet)
+
     # Artifacts.
 
     def _add_text(self, seq: int, text: str) -> list[Event]:
@@ -220,6 +227,13 @@ class TaskFold:
     def _add_artifact(
         self, seq: int, about: JSON, parts: list[JSON], *, append: bool = False, last: bool = False
     ) -> Event:
+        appended = self._add_piece(seq, about, parts, append=append, last=last)
+        return self._artifact_update({**about, "parts": parts}, append=appended, last=last)
+
+    def _add_piece(
+        self, seq: int, about: JSON, parts: list[JSON], *, append: bool = False, last: bool = False
+    ) -> bool:
+        """Add to an artifact; return True if it has a valid piece that this one is appended to."""
         artifact_id = about["artifactId"]
         artifact = _valid_artifact(self._artifacts, artifact_id)
         append = append and artifact is not None
@@ -227,7 +241,7 @@ class TaskFold:
             self._artifacts.pop(artifact_id, None)  # a void one; this one is later than the others
             artifact = self._artifacts[artifact_id] = _Artifact()
         artifact.add(_Piece(self._turn, seq, about, parts, append, last))
-        return self._artifact_update({**about, "parts": parts}, append=append, last=last)
+        return append
 
     def _artifact_update(self, artifact: JSON, *, append: bool, last: bool) -> Event:
         flags = {"append": append, "lastChunk": last}

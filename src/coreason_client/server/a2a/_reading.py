@@ -98,6 +98,7 @@ class TaskReading:
         self._turns = turns_of(record)
         self._turn = 0  # the number of the turn that is read
         self._turn_ended = True
+        self._skips = False  # nobody reads the events
         self._follower: Follower | None = None
         self._restored = EventPosition(0, 0)  # of the snapshot
         self.restarts = 0
@@ -196,6 +197,13 @@ class TaskReading:
 
     async def skip_to(self, position: EventPosition) -> bool:
         """Read up to a position; return False if the log does not have it, or another packet."""
+        self._skips = True
+        try:
+            return await self._read_to(position)
+        finally:
+            self._skips = False
+
+    async def _read_to(self, position: EventPosition) -> bool:
         while self.position[:2] < position[:2]:
             in_turn = self._turn == position.turn and not self._turn_ended
             limit = position.seq - self.position.seq if in_turn else _PAGE
@@ -241,6 +249,11 @@ class TaskReading:
             return Page([], ended=False)
 
     def _add(self, page: Page) -> list[Streamed]:
+        self._turn_ended = page.ended
+        if self._skips:
+            for entry in page.entries:
+                self.fold.skip(_packet(entry))
+            return []
         found: list[Streamed] = []
         seq = self.position.seq - len(page.entries)
         for entry in page.entries:
@@ -249,7 +262,6 @@ class TaskReading:
             found += [Streamed(event, None) for event in events[:-1]]
             position = EventPosition(self._turn, seq, _epoch(entry))
             found += [Streamed(event, position) for event in events[-1:]]
-        self._turn_ended = page.ended
         return found
 
 
