@@ -19,6 +19,11 @@ def _engine(stem: str, name: str, old: str, new: str) -> Mutant:
     return Mutant(name, path, old, new, (f"{_T}/test_steps.py",))
 
 
+def _transient(name: str, old: str, new: str) -> Mutant:
+    path = "coreason_client/server/engine/_producer.py"
+    return Mutant(name, path, old, new, (f"{_T}/test_transient_errors.py",))
+
+
 MUTANTS = (
     Mutant(
         "a packet that is refused is the first one of its step in the journal",
@@ -56,6 +61,44 @@ MUTANTS = (
         "an outer step is resumed although an inner one was interrupted",
         'policy == "rerun" or self._journal.has_unfinished_inside(path)',
         'policy == "rerun"',
+    ),
+    _mutant(
+        "replay",
+        "a TRANSIENT error must come again",
+        "return SKIP  # the run before this one has got over it",
+        "pass",
+    ),
+    _mutant(
+        "replay",
+        "the errors of a step that has ended are forgotten",
+        "return max(errors).content if errors else None",
+        "return None",
+    ),
+    _mutant(
+        "journal",
+        "TRANSIENT errors are progress",
+        "self.reached(last_seq - errors)",
+        "self.reached(last_seq)",
+    ),
+    _transient(
+        "an agent is started again after a TRANSIENT error although its restarts are used up",
+        "if not restarts.may_start(self._max_restarts):",
+        "if False:",
+    ),
+    _transient(
+        "an agent that has failed with a TRANSIENT error is not started again",
+        "if error is not None and self._returned and not",
+        "if False and not",
+    ),
+    _transient(
+        "a drain waits for the restart of an agent",
+        "        if self._waits:\n            self._seal_and_stop()\n",
+        "",
+    ),
+    _transient(
+        "the restart after a TRANSIENT error does not count",
+        "release(failed=not self._hands_over)",
+        "release()",
     ),
     _mutant(
         "journal",
@@ -328,8 +371,8 @@ MUTANTS = (
     Mutant(
         "an agent that fails again after a restart completes its answer",
         "coreason_client/server/engine",
-        "            await self._writer.end_with(AGENT_ERROR)\n",
-        "            await self._writer.complete()\n",
+        "            await writer.end_with(AGENT_ERROR)\n",
+        "            await writer.complete()\n",
         (f"{_T}/test_properties.py",),
     ),
 )

@@ -7,6 +7,7 @@ from coreason_client.server.durable._notes import (
     Begun,
     Checkpoint,
     Done,
+    Failed,
     FirstPacket,
     Note,
     Policy,
@@ -153,6 +154,15 @@ def test_a_start_after_a_hand_over_is_no_restart() -> None:
     journal.add(Started(5, 0))
     assert (journal.attempt, journal.restarts.total, journal.restarts.failed) == (5, 3, 3)
     assert not journal.restarts.may_start(3)
+
+
+@pytest.mark.parametrize(("last_seq", "errors", "failed"), [(3, 1, 1), (4, 1, 0), (4, 2, 1)])
+def test_transient_errors_are_not_progress(last_seq: int, errors: int, failed: int) -> None:
+    journal = Journal([Started(2, 2), Failed(last_seq, errors)])
+    journal.restarts.reached(last_seq)
+    assert journal.restarts.failed == failed
+    journal.add(Started(3, last_seq))
+    assert (journal.restarts.failed, journal.restarts.total) == (failed + 1, 2)
 
 
 def test_a_rewind_drops_the_checkpoints_of_void_packets() -> None:

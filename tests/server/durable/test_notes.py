@@ -10,6 +10,7 @@ from coreason_client.server.durable._notes import (
     Begun,
     Checkpoint,
     Done,
+    Failed,
     FirstPacket,
     Note,
     Released,
@@ -30,6 +31,7 @@ policies = st.sampled_from(["rerun", "fail", "resume"])
 notes: st.SearchStrategy[Any] = st.one_of(
     st.builds(Started, numbers, numbers),
     st.builds(Released),
+    st.builds(Failed, st.integers(), st.integers()),
     st.builds(Begun, names, policies, names, names, st.none() | numbers),
     st.builds(FirstPacket, names, numbers),
     st.builds(

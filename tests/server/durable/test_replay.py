@@ -285,3 +285,57 @@ def test_each_owner_is_compared_with_its_own_packets() -> None:
     assert call(machine, "s#1") == Finished(done("s#1", 2))
     assert write(machine, "t#1", "d") is SKIP
     assert machine.complete
+
+
+# TRANSIENT errors.
+
+BUSY = {"code": "busy", "message": "m", "severity": "TRANSIENT"}
+
+
+def with_error(texts: str, *notes: Note) -> Replay:
+    """Return the replay of a stream with one packet for each letter; `!` is a TRANSIENT error."""
+    logged = [
+        Logged(seq, "ERROR", BUSY) if letter == "!" else Logged(seq, "DELTA", letter)
+        for seq, letter in enumerate(texts, 1)
+    ]
+    return Replay(Journal(notes), logged)
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_an_error_need_not_come_again(repeats: bool) -> None:
+    machine = with_error("a!b")
+    assert write(machine, BODY, "a") is SKIP
+    if repeats:
+        assert machine.write(BODY, "ERROR", {**BUSY, "message": "another one"}) is SKIP
+    assert write(machine, BODY, "b") is SKIP
+    assert machine.complete
+
+
+def test_one_after_everything_else_is_written_again() -> None:
+    machine = with_error("a!")
+    assert write(machine, BODY, "a") is SKIP
+    assert machine.complete
+    assert machine.write(BODY, "ERROR", BUSY) is LIVE
+
+
+@pytest.mark.parametrize("severity", ["WARNING", "FATAL"])
+def test_other_errors_are_compared(severity: str) -> None:
+    machine = Replay(Journal(), [Logged(1, "ERROR", {**BUSY, "severity": severity})])
+    with pytest.raises(ReplayDiverged):
+        write(machine, BODY, "a")
+
+
+@pytest.mark.parametrize(("path", "error"), [("s#1", BUSY), ("s#1/t#1", BUSY), ("u#1", None)])
+def test_the_errors_of_a_step_that_has_ended_are_known(path: str, error: object) -> None:
+    machine = with_error(
+        "a!bc",
+        begun("s#1", 1),
+        begun("s#1/t#1", 2),
+        done("s#1/t#1", 3),
+        done("s#1", 3),
+        begun("u#1", 4),
+        done("u#1", 4),
+    )
+    action = call(machine, path)
+    assert isinstance(action, Finished)
+    assert action.error == error

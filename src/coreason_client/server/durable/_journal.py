@@ -12,6 +12,7 @@ from ._notes import (
     Begun,
     Checkpoint,
     Done,
+    Failed,
     FirstPacket,
     Note,
     Policy,
@@ -105,6 +106,11 @@ class Restarts:
             self._last_seq = last_seq
             self.failed = 0
 
+    def run_failed(self, last_seq: int, errors: int) -> None:
+        """Record a run that failed, with so many TRANSIENT errors among its packets."""
+        self.reached(last_seq - errors)
+        self._last_seq = max(self._last_seq, last_seq)
+
     def step_ended(self) -> None:
         """Record the end of a step."""
         self.failed = 0
@@ -167,6 +173,8 @@ class Journal:
                 self.span = note.span
             case Released():
                 self.restarts.released()
+            case Failed():
+                self.restarts.run_failed(note.last_seq, note.errors)
 
     def _step(self, path: str) -> Step:
         try:

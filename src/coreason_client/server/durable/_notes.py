@@ -14,6 +14,7 @@ __all__ = [
     "Begun",
     "Checkpoint",
     "Done",
+    "Failed",
     "FirstPacket",
     "Note",
     "Outcome",
@@ -48,6 +49,17 @@ class Traced:
 @dataclass(frozen=True, slots=True)
 class Released:
     """The producer handed the stream over; the next start is not a restart after a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The agent returned after a TRANSIENT error, when the stream had `last_seq` packets.
+
+    `errors` of them are the TRANSIENT errors of this run: they are not progress.
+    """
+
+    last_seq: int
+    errors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +115,15 @@ class Rewound:
     seq: int
 
 
-Note: TypeAlias = Started | Traced | Released | Begun | FirstPacket | Done | Checkpoint | Rewound
+Note: TypeAlias = (
+    Started | Traced | Released | Failed | Begun | FirstPacket | Done | Checkpoint | Rewound
+)
 
 _KINDS: dict[str, type[Any]] = {
     "started": Started,
     "traced": Traced,
     "released": Released,
+    "failed": Failed,
     "begun": Begun,
     "first_packet": FirstPacket,
     "done": Done,

@@ -3,6 +3,8 @@
 The agent runs again from its start. Each packet belongs to the step that wrote it, or to the body,
 and is compared with the packets of the same owner in the log: an equal packet is not written again.
 When the packets of an owner are used up, it writes live.
+
+TRANSIENT errors need not come again: the agent is started again so that it does not fail again.
 """
 
 from bisect import bisect_left
@@ -26,6 +28,7 @@ __all__ = [
     "Rewind",
     "Run",
     "StepUncertain",
+    "is_transient",
 ]
 
 
@@ -69,9 +72,13 @@ LIVE = _Verdict("live")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The step has ended in an earlier run, with this outcome."""
+    """The step has ended in an earlier run, with this outcome.
+
+    `error` is the last TRANSIENT error that it wrote: no restart calls the step again.
+    """
 
     done: Done
+    error: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +99,11 @@ class Resume:
 class _Owned:
     """The packets of one owner, and how many of them were written again."""
 
-    __slots__ = ("packets", "used")
+    __slots__ = ("errors", "packets", "used")
 
     def __init__(self) -> None:
         self.packets: list[Logged] = []
+        self.errors: list[Logged] = []  # the TRANSIENT ones, which are not among the packets
         self.used = 0
 
     @property
@@ -140,6 +148,8 @@ class Replay:
         owned = self._owned.get(owner)
         if owned is None or (expected := owned.next) is None:
             return LIVE
+        if is_transient(op, content):
+            return SKIP  # the run before this one has got over it
         if (expected.op, expected.content) == (op, content):
             owned.used += 1
             self.left -= 1
@@ -208,7 +218,7 @@ class Replay:
         _check_same(step, policy, function, arguments)
         if step.done is not None:
             self._use_up(path)
-            return Finished(step.done)
+            return Finished(step.done, self._error_inside(path))
         del self._earlier[path]
         if policy == "rerun" or self._journal.has_unfinished_inside(path):
             return Run(known=True)
@@ -232,7 +242,7 @@ class Replay:
         if step is None or step.done is None:
             return Run(known=False)
         same = (step.policy, step.function, step.arguments) == (policy, function, arguments)
-        return Finished(step.done) if same else Run(known=False)
+        return Finished(step.done, self._error_inside(path)) if same else Run(known=False)
 
     def _forget_inside(self, path: str) -> None:
         for inner in self._inner[path]:
@@ -315,8 +325,20 @@ class Replay:
         return [path, *self._inner[path]]
 
     def _written_inside(self, path: str) -> tuple[Logged, ...]:
-        owned = [self._owned[owner] for owner in self._with_inner(path) if owner in self._owned]
-        return tuple(sorted(packet for one in owned for packet in one.packets))
+        return tuple(sorted(packet for one in self._owned_inside(path) for packet in one.packets))
+
+    def _error_inside(self, path: str) -> Any:
+        """Return the last TRANSIENT error of a step and those inside it, None if there is none."""
+        errors = [error for one in self._owned_inside(path) for error in one.errors]
+        return max(errors).content if errors else None
+
+    def _owned_inside(self, path: str) -> list[_Owned]:
+        return [self._owned[owner] for owner in self._with_inner(path) if owner in self._owned]
+
+
+def is_transient(op: str, content: Any) -> bool:
+    """Return True if a packet is an error that a restart of the agent may get over."""
+    return op == "ERROR" and content.get("severity") == "TRANSIENT"
 
 
 def _not_called(path: str) -> str:
@@ -359,7 +381,8 @@ def _by_owner(journal: Journal, logged: Iterable[Logged]) -> Mapping[str, _Owned
         path = open_steps[-1].path if open_steps else BODY
         if path not in owned:
             owned[path] = _Owned()
-        owned[path].packets.append(packet)
+        one = owned[path]
+        (one.errors if is_transient(packet.op, packet.content) else one.packets).append(packet)
     return owned
 
 

@@ -21,6 +21,7 @@ from ..durable._journal import BODY, Journal
 from ..durable._notes import (
     Begun,
     Checkpoint,
+    Failed,
     FirstPacket,
     Note,
     Released,
@@ -37,8 +38,9 @@ from ..durable._replay import (
     ReplayError,
     Rewind,
     StepUncertain,
+    is_transient,
 )
-from ..durable._valid import Valid, follow_text
+from ..durable._valid import ValidText, follow_text
 from ..durable._writers import Writers
 from ..errors import StreamEnded
 from ..log.base import DurableLog, StreamMeta
@@ -104,7 +106,6 @@ class DurableWriter(StreamWriter):
     """
 
     __slots__ = (
-        "_errors",
         "_on_stop",
         "_replay_until",
         "_valid_text",
@@ -112,6 +113,7 @@ class DurableWriter(StreamWriter):
         "journal",
         "may_forget",
         "replay",
+        "transient_errors",
         "turn",
     )
 
@@ -136,13 +138,11 @@ class DurableWriter(StreamWriter):
         self.turn = WriterTurn(journal.writers())
         self._on_stop = on_stop
         self._replay_until = 0.0
-        self._valid_text = Valid[str]()
-        self._errors = Valid[StreamError]()  # the TRANSIENT ones
+        self._valid_text = ValidText()
         for packet in origin.logged:
             follow_text(self._valid_text, packet)
-            if packet.op == StreamOpCode.ERROR and not journal.is_void(packet.seq):
-                self._add_error(packet.seq, StreamError.model_validate(packet.content))
-        self._transient_error = self._errors.last
+        self.transient_errors = 0
+        """The TRANSIENT errors among the packets that this run has written."""
         self.boundary: Callable[[], None] | None = None
         """Called between two steps; set when the stream is to be handed over."""
         if span is not None:  # stored with the first packet or step
@@ -192,18 +192,16 @@ class DurableWriter(StreamWriter):
                 self.stop(error)
         elif self.replay is not None:
             content = comparable(op, from_json(packet.to_json())["p"])
+            if is_transient(op, content):
+                self.transient_error = packet.p
             if await self._is_logged(step, op, content):
                 return
         await self._wait_for_turn(step)
         if step is not None:
             self._note_first_packet(step, self._appender.last_seq + 1)
-        if op is StreamOpCode.ERROR:
-            self._add_error(self._appender.last_seq + 1, packet.p)
+        if op is StreamOpCode.ERROR and packet.p.severity is ErrorSeverity.TRANSIENT:
+            self.transient_errors += 1
         await super().write_packet(op, packet.p)
-
-    def _add_error(self, seq: int, error: StreamError) -> None:
-        if error.severity is ErrorSeverity.TRANSIENT:
-            self._errors.by_seq[seq] = error
 
     async def _is_logged(self, step: OpenStep | None, op: str, content: Any) -> bool:
         """Return True if the log already has a packet."""
@@ -290,8 +288,6 @@ class DurableWriter(StreamWriter):
         frame, _ = self._frames.packet(seq, StreamOpCode.EVENT, {"type": REWIND, "data": data})
         self.add_note(Rewound(rewind.step, rewind.to_seq, seq))
         self._valid_text.rewind(rewind.to_seq)
-        self._errors.rewind(rewind.to_seq)
-        self._transient_error = self._errors.last
         self.turn.rewound(rewind.step)
         await self._appender.add(frame)
 
@@ -340,17 +336,18 @@ class DurableWriter(StreamWriter):
         self._on_stop(error)
         raise StreamEnded(self.stream_id)
 
-    async def release(self, *, broken: bool = False) -> None:
+    async def release(self, *, failed: bool = False, broken: bool = False) -> None:
         """Give the stream to the next process that claims it.
 
-        If it is `broken`, because the store has lost its latest packets, nothing is written before.
+        If the agent has `failed`, its next start is a restart after a failure. If the stream is
+        `broken`, because the store has lost its latest packets, nothing is written before.
 
         Raises:
             LogError: the log did not accept it; the stream can be claimed when its lease ends.
         """
         assert isinstance(self._log, DurableLog)  # noqa: S101
         if not broken:
-            self.add_note(Released())
+            self.add_note(Failed(self.packets, self.transient_errors) if failed else Released())
             await self._appender.flush()
         await self._log.release(self.stream_id, self._meta.epoch)
         self.ending.given_up = not broken

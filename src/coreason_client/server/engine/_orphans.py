@@ -18,7 +18,7 @@ from uuid import UUID
 from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
 
 from ..durable._packets import logged_packets
-from ..durable._valid import Valid, follow_text
+from ..durable._valid import ValidText, follow_text
 from ..errors import Fenced, LogError, UnknownStream
 from ..log.base import Claim, StreamLog
 from ..observe import _log_lines
@@ -166,7 +166,7 @@ class Orphans:
         return None
 
     async def _written_text(self, claim: Claim) -> str:
-        text = Valid[str]()
+        text = ValidText()
         with closing(self._log.follow(claim.stream_id, 0)) as follower:
             while (position := follower.position) < claim.last_seq:
                 page = await follower.next(_PAGE, 0)

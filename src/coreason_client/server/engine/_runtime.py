@@ -21,7 +21,8 @@ from ._agent import Runner
 from ._conversation import dump_question
 from ._ending import PRODUCER_LOST, SERVER_STOPPED
 from ._orphans import Orphans, UnwrittenEnd
-from ._producers import Producer, Producers
+from ._producer import Producer
+from ._producers import Producers
 from ._quotas import Quotas
 from ._takeover import Takeover
 from ._upkeep import Background, ReaderWake, Upkeep

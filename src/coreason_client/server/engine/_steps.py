@@ -12,6 +12,8 @@ from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
+from coreason_manifest.definitions.presentation import StreamError
+
 from ...errors import ArgumentError
 from ..durable._journal import BODY
 from ..durable._notes import Done, Outcome, Policy
@@ -291,6 +293,8 @@ class JournaledSteps(Steps):
                 writer.stop_at(error)
             await writer.give_way()
             if isinstance(action, Finished):
+                if action.error is not None:
+                    writer.transient_error = StreamError.model_validate(action.error)
                 writer.leave_replay()
                 return action.done
             step.resumed = action if isinstance(action, Resume) else None

@@ -58,11 +58,11 @@ class StreamWriter:
         "_log",
         "_meta",
         "_text",
-        "_transient_error",
         "agent",
         "cancelled",
         "ending",
         "request",
+        "transient_error",
     )
 
     def __init__(
@@ -99,7 +99,7 @@ class StreamWriter:
         )
         self.ending = self._appender.ending
         self._text: list[str] = []
-        self._transient_error: StreamError | None = None
+        self.transient_error: StreamError | None = None
         self._closing: asyncio.Future[None] | None = None
 
     @property
@@ -214,15 +214,15 @@ class StreamWriter:
             await self._finish(frame, error.code)
             return
         if error.severity is ErrorSeverity.TRANSIENT:
-            self._transient_error = error
+            self.transient_error = error
         await self._appender.add(frame, StreamOpCode.ERROR)
 
     async def _close(self, frame: bytes) -> None:
-        if self._transient_error is not None:
+        if self.transient_error is not None:
             # The agent stopped at an error and did not finish its answer: with a CLOSE, readers
             # would take a partial answer for a complete one.
             await self.end_with(
-                self._transient_error.model_copy(update={"severity": ErrorSeverity.FATAL})
+                self.transient_error.model_copy(update={"severity": ErrorSeverity.FATAL})
             )
             return
         await self._finish(frame, None)

@@ -184,6 +184,15 @@ def stream_started(meta: StreamMeta) -> None:
         )
 
 
+def agent_failed_transiently(meta: StreamMeta, code: str, delay: float) -> None:
+    """Log that a durable agent has returned after a TRANSIENT error."""
+    logger.warning(
+        "the agent of stream %s failed with the TRANSIENT error %s; it is started again in %.1f s",
+        *(meta.stream_id, code, delay),
+        extra={"event": "agent_failed_transiently", **_fields(meta), "code": code},
+    )
+
+
 def stream_ended(
     meta: StreamMeta, outcome: str, packets: int, seconds: float, problem: str = ""
 ) -> None:
