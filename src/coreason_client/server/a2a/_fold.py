@@ -31,6 +31,7 @@ _STATES_BY_REASON: Final = {
 }
 _OWN: Final = "coreason"  # the key of what A2A has no field for, in the metadata of an object
 GENERATION: Final = "generation"
+_ABOUT: Final = ("artifactId", "name", "description", "metadata")  # not its parts
 _VOID: Final = "void"  # in the metadata of an artifact that a rewind has taken back
 # Characters of an answer that is repeated as a whole. Clients of gRPC accept 4 MB in a message.
 _MAX_REPEATED: Final = 512 * 1024
@@ -124,6 +125,26 @@ class _Artifact:
         return about
 
 
+class _Artifacts(dict[str, _Artifact]):
+    """The artifacts of a task by id, in the order in which they began."""
+
+    def valid(self, artifact_id: str) -> _Artifact | None:
+        """Return an artifact, None if there is none or a rewind has taken it back."""
+        artifact = self.get(artifact_id)
+        return None if artifact is None or artifact.is_void else artifact
+
+    def add(self, piece: _Piece) -> bool:
+        """Add a piece; return True if it is appended to pieces that are valid."""
+        artifact_id = piece.about["artifactId"]
+        artifact = self.valid(artifact_id)
+        if artifact is None:
+            self.pop(artifact_id, None)  # a void one; this one is later than the others
+            piece = piece._replace(append=False)
+            artifact = self[artifact_id] = _Artifact()
+        artifact.add(piece)
+        return piece.append
+
+
 class TaskFold:
     """One task, after the packets that were added so far."""
 
@@ -137,7 +158,7 @@ class TaskFold:
         self._ids = {"taskId": task_id, "contextId": context_id}
         self._status: JSON = {"state": "TASK_STATE_SUBMITTED"}
         self._history: list[JSON] = []
-        self._artifacts: dict[str, _Artifact] = {}
+        self._artifacts = _Artifacts()
         self._turn = ""
         self._answer: JSON = {}  # the members of the answer of this turn other than its parts
         self._question: tuple[int, str] | None = None  # its packet and its text
@@ -210,7 +231,10 @@ class TaskFold:
     def skip(self, packet: Mapping[str, Any]) -> None:
         """Add the next packet of the turn, whose events nobody reads."""
         if packet["op"] == "DELTA" and self._question is None:
-            self._add_piece(packet["seq"], self._answer, [{"text": packet["p"]}], append=True)
+            parts = [{"text": packet["p"]}]
+            self._artifacts.add(
+                _Piece(self._turn, packet["seq"], self._answer, parts, append=True, last=False)
+            )
             self.generation += 1
         else:
             self.add(packet)
@@ -227,21 +251,8 @@ class TaskFold:
     def _add_artifact(
         self, seq: int, about: JSON, parts: list[JSON], *, append: bool = False, last: bool = False
     ) -> Event:
-        appended = self._add_piece(seq, about, parts, append=append, last=last)
+        appended = self._artifacts.add(_Piece(self._turn, seq, about, parts, append, last))
         return self._artifact_update({**about, "parts": parts}, append=appended, last=last)
-
-    def _add_piece(
-        self, seq: int, about: JSON, parts: list[JSON], *, append: bool = False, last: bool = False
-    ) -> bool:
-        """Add to an artifact; return True if it has a valid piece that this one is appended to."""
-        artifact_id = about["artifactId"]
-        artifact = _valid_artifact(self._artifacts, artifact_id)
-        append = append and artifact is not None
-        if artifact is None:
-            self._artifacts.pop(artifact_id, None)  # a void one; this one is later than the others
-            artifact = self._artifacts[artifact_id] = _Artifact()
-        artifact.add(_Piece(self._turn, seq, about, parts, append, last))
-        return append
 
     def _artifact_update(self, artifact: JSON, *, append: bool, last: bool) -> Event:
         flags = {"append": append, "lastChunk": last}
@@ -268,7 +279,9 @@ class TaskFold:
                 self._question, self._question_text_seq = (seq, data["question"]), 0
                 return []
             case "ARTIFACT" if data.get("artifactId") and data.get("parts"):
-                return [self._add_given(seq, data)]
+                about = {name: data[name] for name in _ABOUT if data.get(name) is not None}
+                append, last = bool(data.get("append")), bool(data.get("lastChunk"))
+                return [self._add_artifact(seq, about, data["parts"], append=append, last=last)]
         return [self._add_data(seq, event)]
 
     def _add_own(self, seq: int, parts: list[JSON]) -> Event:
@@ -278,20 +291,6 @@ class TaskFold:
     def _add_data(self, seq: int, event: JSON) -> Event:
         shown = {name: value for name, value in event.items() if name not in ("id", "timestamp")}
         return self._add_own(seq, [{"data": shown, "mediaType": _EVENT_MEDIA_TYPE}])
-
-    def _add_given(self, seq: int, data: JSON) -> Event:
-        about = {
-            name: data[name]
-            for name in ("artifactId", "name", "description", "metadata")
-            if data.get(name) is not None
-        }
-        return self._add_artifact(
-            seq,
-            about,
-            data["parts"],
-            append=bool(data.get("append")),
-            last=bool(data.get("lastChunk")),
-        )
 
     def _rewind(self, to_seq: int) -> list[Event]:
         if self._question is not None and self._question[0] > to_seq:
@@ -330,7 +329,7 @@ class TaskFold:
             self.generation += 1
             return [{"message": self.message}]
         events = []
-        answer = _valid_artifact(self._artifacts, self._answer.get("artifactId", ""))
+        answer = self._artifacts.valid(self._answer.get("artifactId", ""))
         if answer is not None:
             last, append = _last_chunk(answer, self._answer, repeats=self._repeats_answer)
             events.append(self._artifact_update(last, append=append, last=True))
@@ -344,12 +343,8 @@ class TaskFold:
         return [*events, self._set_status(status)]
 
     def _agent_message(self, seq: int, parts: list[JSON]) -> JSON:
-        return {
-            "messageId": f"{self._turn}:{seq}",
-            "role": "ROLE_AGENT",
-            "parts": parts,
-            **self._ids,
-        }
+        about = {"messageId": f"{self._turn}:{seq}", "role": "ROLE_AGENT"}
+        return {**about, "parts": parts, **self._ids}
 
     def _set_status(self, status: JSON, about: JSON | None = None) -> Event:
         self._status = status
@@ -359,11 +354,6 @@ class TaskFold:
         self.generation += 1
         counted = {**metadata, GENERATION: self.generation}
         return {kind: {**self._ids, **members, "metadata": counted}}
-
-
-def _valid_artifact(artifacts: Mapping[str, _Artifact], artifact_id: str) -> _Artifact | None:
-    artifact = artifacts.get(artifact_id)
-    return None if artifact is None or artifact.is_void else artifact
 
 
 def _last_chunk(answer: _Artifact, about: JSON, *, repeats: bool) -> tuple[JSON, bool]:

@@ -40,6 +40,7 @@ class Producer:
     """True if another process can continue the stream."""
     _writer: StreamWriter
     _steps: Steps
+    _problem = ""  # of a restarted agent that cannot continue
 
     def __init__(
         self,
@@ -145,7 +146,9 @@ class Producer:
             self._traced.end(packets, outcome, self._failure)
             seconds = monotonic() - self._started_at
             unwritten = "taken_over" if self._writer.ending.taken_over else "not_written"
-            self._log_end(outcome or unwritten, packets, seconds)
+            _log_lines.stream_ended(
+                self.meta, outcome or unwritten, packets, seconds, self._problem
+            )
 
     def _report_outcome(self) -> str | None:
         """Return how the stream has ended, None if that is not in the log; count what was lost."""
@@ -153,9 +156,6 @@ class Producer:
         if ending.taken_over:
             self.meter.lease_lost()
         return ending.outcome
-
-    def _log_end(self, outcome: str, packets: int, seconds: float) -> None:
-        _log_lines.stream_ended(self.meta, outcome, packets, seconds)
 
     async def _run_to_end(self) -> None:
         try:
@@ -238,7 +238,6 @@ class DurableProducer(Producer):
     ) -> None:
         self._origin = origin
         self._max_restarts = options.max_restarts
-        self._problem = ""  # of a restarted agent that cannot continue
         self._hands_over = False
         self._waits = False  # for the restart of its agent
         self._released = False
@@ -308,9 +307,6 @@ class DurableProducer(Producer):
             self.meter.handed_over()
             return HANDED_OVER
         return super()._report_outcome()
-
-    def _log_end(self, outcome: str, packets: int, seconds: float) -> None:
-        _log_lines.stream_ended(self.meta, outcome, packets, seconds, self._problem)
 
     async def _not_ended(self, error: LogError) -> None:
         if isinstance(error, OutOfSequence):
