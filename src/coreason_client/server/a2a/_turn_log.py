@@ -78,9 +78,13 @@ class TurnLog:
         self._turns[stream_id] = turn
         return ended
 
-    def forget(self, stream_id: UUID) -> None:
-        """Forget a stream that this process does not write any more."""
-        if (turn := self._turns.pop(stream_id, None)) is not None:
+    def forget(self, stream_id: UUID, *, unwritten: bool = False) -> None:
+        """Forget a stream that this process does not write any more, unless its end is unwritten.
+
+        Who waits for the end of the turn waits no longer.
+        """
+        turn = self._turns.get(stream_id) if unwritten else self._turns.pop(stream_id, None)
+        if turn is not None:
             turn.end()
 
     async def close(

@@ -279,10 +279,7 @@ class TurnStarter:
         )
 
         def forget(_: object) -> None:
-            if producer.unwritten is None:
-                turn_log.forget(stream_id)
-            elif not ended.done():
-                ended.set_result(None)
+            turn_log.forget(stream_id, unwritten=producer.unwritten is not None)
 
         producer.task.add_done_callback(forget)
         return ended
