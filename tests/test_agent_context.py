@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client._agent_context import (
+from coreason_client._context import (
     current_stream,
     durable_stream,
     durable_sync_stream,

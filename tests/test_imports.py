@@ -16,7 +16,7 @@ SRC = Path(__file__).parent.parent / "src"
 PACKAGES: dict[str, set[str]] = {
     "coreason_manifest.definitions": set(),
     "coreason_client": {"public"},
-    "coreason_client._agent_context": set(),
+    "coreason_client._context": set(),
     "coreason_client._clock": set(),
     "coreason_client._closing_async": {"coreason_client._drive"},
     "coreason_client._closing_sync": {"coreason_client._drive"},
@@ -38,7 +38,6 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.sse",
     },
     "coreason_client._secret": set(),
-    "coreason_client._trace": set(),
     "coreason_client._valkey_address": {
         "coreason_client._host_port",
         "coreason_client._secret",
@@ -175,7 +174,7 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.server.log": {"server core", "coreason_client._lazy"},
     "coreason_client.server.observe": {
         "server core",
-        "coreason_client._trace",
+        "coreason_client._context",
         "coreason_client.server.log",
     },
     "coreason_client.server.http": {
@@ -255,7 +254,7 @@ GROUPS: dict[str, set[str]] = {
         "coreason_manifest.definitions",
         "coreason_client.sse",
         "coreason_client.errors",
-        "coreason_client._agent_context",
+        "coreason_client._context",
         "coreason_client._fallback",
         "coreason_client._host_port",
         "coreason_client._per_loop",
@@ -278,9 +277,8 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client._retry_budget",
         "coreason_client._clock",
         "coreason_client._connections",
-        "coreason_client._agent_context",
+        "coreason_client._context",
         "coreason_client._secret",
-        "coreason_client._trace",
         "coreason_client._closing_async",
         "coreason_client._closing_sync",
         "coreason_client._drive",

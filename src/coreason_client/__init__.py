@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from .cap.answer import (
         Answer,
+        Rewound,
     )
     from .cap.bookmark import (
         Bookmark,
@@ -69,9 +70,6 @@ if TYPE_CHECKING:
     )
     from .cap.position import (
         Position,
-    )
-    from .cap.rewound import (
-        Rewound,
     )
     from .cap.streams import (
         AsyncChatStream,
@@ -153,7 +151,7 @@ _NAMES_BY_MODULE = {
         "Transport",
     ),
     ".cap.aclient": ("AsyncCAPClient",),
-    ".cap.answer": ("Answer",),
+    ".cap.answer": ("Answer", "Rewound"),
     ".cap.bookmark": ("Bookmark",),
     ".cap.client": ("CAPClient",),
     ".cap.errors": (
@@ -165,7 +163,6 @@ _NAMES_BY_MODULE = {
         "CAPTimeoutError",
     ),
     ".cap.position": ("Position",),
-    ".cap.rewound": ("Rewound",),
     ".cap.streams": (
         "AsyncChatStream",
         "AsyncPacketStream",

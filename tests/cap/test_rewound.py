@@ -8,15 +8,15 @@ from uuid import UUID
 import pytest
 
 from coreason_client import AsyncCAPClient, Bookmark, CAPClient
-from coreason_client.cap.errors import CAPError, CAPRuntimeError, CAPStreamReset
-from coreason_client.cap.position import Position
-from coreason_client.cap.rewound import (
+from coreason_client.cap.answer import (
     WITH_REWINDS,
     Rewound,
     accepts_rewinds,
     rewind_to_start,
     starts_over,
 )
+from coreason_client.cap.errors import CAPError, CAPRuntimeError, CAPStreamReset
+from coreason_client.cap.position import Position
 from coreason_manifest.definitions.presentation import (
     EventPacket,
     PresentationEvent,

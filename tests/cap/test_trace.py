@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from coreason_client import AsyncCAPClient, CAPClient
-from coreason_client._trace import error_type, trace_headers
+from coreason_client._context import error_type, trace_headers
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS, V10
 from tests.faults import FaultServer, Run

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from coreason_client._drive_sync import drive
 from coreason_client._http._types import Request
+from coreason_client.cap.answer import starts_over
 from coreason_client.cap.errors import (
     CAPConnectionError,
     CAPError,
@@ -27,7 +28,6 @@ from coreason_client.cap.errors import (
     CAPStreamReset,
 )
 from coreason_client.cap.position import Position
-from coreason_client.cap.rewound import starts_over
 from coreason_manifest.definitions.presentation import ClosePacket
 from coreason_manifest.definitions.presentation import Packet as Received
 from tests.cap.lost_packets import GONE, STREAM

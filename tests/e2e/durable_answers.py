@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from coreason_client import CAPClient, CAPRuntimeError
-from coreason_client.cap.rewound import Rewound
+from coreason_client.cap.answer import Rewound
 from coreason_client.cap.streams import ChatStream
 from coreason_client.server.durable._packets import comparable
 from coreason_manifest.definitions.presentation import Packet

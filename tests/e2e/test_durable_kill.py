@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from coreason_client.cap.rewound import Rewound
+from coreason_client.cap.answer import Rewound
 
 from .durable_answers import DISTURBED, EXPECTED, REWINDS, A, Read, Reader
 from .durable_fleet import Site, on_sqlite, on_valkey

@@ -9,7 +9,7 @@ import httpx
 import httpx2
 import pytest
 
-from coreason_client._http._failures import translated
+from coreason_client._http._build import translated
 from coreason_client._http._types import FailureKind, TransportFailure
 from tests.faults import FaultServer
 from tests.http.support import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coreason_client import CAPClient, __version__
-from coreason_client.cap.rewound import WITH_REWINDS
+from coreason_client.cap.answer import WITH_REWINDS
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.browser import tools
 

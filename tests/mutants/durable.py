@@ -14,6 +14,11 @@ def _mutant(stem: str, name: str, old: str, new: str) -> Mutant:
     return Mutant(name, path, old, new, (f"{_T}/test_{stem}.py",))
 
 
+def _paths(name: str, old: str, new: str) -> Mutant:
+    path = "coreason_client/server/durable/_journal.py"
+    return Mutant(name, path, old, new, (f"{_T}/test_paths.py",))
+
+
 def _engine(stem: str, name: str, old: str, new: str) -> Mutant:
     path = f"coreason_client/server/engine/_{stem}.py"
     return Mutant(name, path, old, new, (f"{_T}/test_steps.py",))
@@ -196,14 +201,12 @@ MUTANTS = (
         "for writer in (*self._outer, self.current):",
         "for writer in (self.current,):",
     ),
-    _mutant(
-        "paths",
+    _paths(
         "calls from several tasks are numbered",
         "if self._callers.setdefault(prefix, caller) != caller:",
         "if False:",
     ),
-    _mutant(
-        "paths",
+    _paths(
         "a key may be used twice",
         "        self._keyed.add(path)\n",
         "",

@@ -259,19 +259,19 @@ MUTANTS = (
         'f"seq {self.seq}"',
     ),
     _sse(
-        "_block",
+        "_lines",
         "the line end between two lines of data does not count",
         "self._check(len(self.data) - 1, len(line))",
         'self._check(len(self.data) - self.data.count(b"\\n"), len(line))',
     ),
     _sse(
-        "_block",
+        "_lines",
         "an unfinished line does not count",
         "            size += len(line) - (5 if",
         "            size += 0 * len(line) - (0 if",
     ),
     _sse(
-        "_block",
+        "_lines",
         "a reconnection time may have 19 digits",
         "len(value) <= _MAX_RETRY_DIGITS",
         "len(value) <= _MAX_RETRY_DIGITS + 1",

@@ -17,9 +17,9 @@ from ._build import (
     once,
     response_head,
     send_options,
+    translated,
     with_authorization,
 )
-from ._failures import translated
 
 # async only: begin
 # async only: end

@@ -19,9 +19,9 @@ from ._build import (
     once,
     response_head,
     send_options,
+    translated,
     with_authorization,
 )
-from ._failures import translated
 from ._internals import proxy_of
 from ._shards import Shards
 from ._types import CONNECT_FAILURES, Request, TransportFailure

@@ -10,6 +10,7 @@ from pydantic_core import from_json
 
 from coreason_manifest.definitions._base import explain
 
+from .._context import trace_headers
 from .._http._checks import check_headers, check_url, merged_headers, problem_message, shown
 from .._http._types import (
     TIMEOUT_FAILURES,
@@ -22,7 +23,6 @@ from .._http._types import (
     timeouts_from,
 )
 from .._retry import Backoff, retry_after
-from .._trace import trace_headers
 from .._version import __version__
 from ..errors import ArgumentError
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES

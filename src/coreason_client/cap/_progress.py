@@ -14,11 +14,10 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .._drive import Reading
 from ._resume import ResumeMachine
-from .answer import Answer
+from .answer import Answer, Rewound, starts_over
 from .bookmark import Bookmark
 from .errors import CAPConnectionError
 from .position import Position
-from .rewound import Rewound, starts_over
 
 __all__ = ["ChatProgress", "ChatRecord", "PacketProgress"]
 

@@ -15,6 +15,7 @@ from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 from coreason_manifest.definitions.session import SessionContext
 
+from .._context import trace_headers
 from .._drive import Flow, Reply, Wait
 from .._http._checks import check_headers, check_key, check_url, merged_headers, shown, wrong_url
 from .._http._proxy import proxy_for
@@ -29,15 +30,14 @@ from .._http._types import (
 )
 from .._retry import Backoff, retry_after
 from .._secret import Credential, CredentialLike, redacted_cause
-from .._trace import trace_headers
 from .._version import __version__
 from ..errors import ArgumentError
 from ._resume import ResumeMachine
 from ._stream_errors import describe_request, describe_response
+from .answer import WITH_REWINDS
 from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Position
-from .rewound import WITH_REWINDS
 
 __all__ = ["ApiKey", "ApiKeyCredential", "Endpoint", "SyncApiKey", "base_url_of"]
 

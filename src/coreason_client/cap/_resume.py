@@ -67,9 +67,9 @@ from ._stream_errors import (
     ended_with,
     is_position_gone,
 )
+from .answer import is_rewind, rewind_to_start
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
 from .position import Position
-from .rewound import is_rewind, rewind_to_start
 
 __all__ = ["ResumeMachine"]
 

@@ -14,8 +14,8 @@ from .._drive import OtherLoopError, Reading
 from .._drive_async import AsyncOpener, drive_async
 from ._progress import ChatProgress, ChatRecord, PacketProgress
 from ._resume import ResumeMachine
+from .answer import Rewound, accepts_rewinds
 from .position import Position
-from .rewound import Rewound, accepts_rewinds
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 

@@ -13,8 +13,8 @@ from .._drive import Reading
 from .._drive_sync import SyncOpener, drive
 from ._progress import ChatProgress, ChatRecord, PacketProgress
 from ._resume import ResumeMachine
+from .answer import Rewound, accepts_rewinds
 from .position import Position
-from .rewound import Rewound, accepts_rewinds
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 

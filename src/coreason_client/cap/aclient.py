@@ -13,10 +13,9 @@ from .._http._types import TimeoutLike, timeouts_from
 from ._protocol import ApiKey, ApiKeyCredential, Endpoint, base_url_of
 from ._retry_defaults import DEFAULT_MAX_RETRIES, reconnect_seconds
 from ._streams_async import AsyncChatStream, AsyncPacketStream
-from .answer import Answer
+from .answer import Answer, Rewound, accepts_rewinds
 from .bookmark import Bookmark
 from .position import Position
-from .rewound import Rewound, accepts_rewinds
 
 __all__ = ["AsyncCAPClient"]
 

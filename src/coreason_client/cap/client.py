@@ -15,10 +15,9 @@ from .._http._types import TimeoutLike, timeouts_from
 from ._protocol import ApiKeyCredential, Endpoint, SyncApiKey, base_url_of
 from ._retry_defaults import DEFAULT_MAX_RETRIES, reconnect_seconds
 from ._streams_sync import ChatStream, PacketStream
-from .answer import Answer
+from .answer import Answer, Rewound, accepts_rewinds
 from .bookmark import Bookmark
 from .position import Position
-from .rewound import Rewound, accepts_rewinds
 
 __all__ = ["CAPClient"]
 

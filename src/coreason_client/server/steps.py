@@ -4,9 +4,9 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
-from .._agent_context import current_stream
+from .._context import current_stream
+from .durable._journal import check_name
 from .durable._notes import Policy
-from .durable._paths import check_name
 from .engine._steps import call_function, check_step, mark_async
 from .stream import AgentStream
 

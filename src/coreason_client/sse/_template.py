@@ -20,9 +20,8 @@ dropped, which matters if the template has no space there.
 
 from abc import ABC, abstractmethod
 
-from ._block import parse_retry
 from ._event import ServerSentEvent, new_event
-from ._lines import read_blocks
+from ._lines import parse_retry, read_blocks
 
 __all__ = ["Template", "learn"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coreason_client import ServiceRequest
-from coreason_client._agent_context import set_current_stream
+from coreason_client._context import set_current_stream
 from coreason_client.llm import (
     LLMRateLimitError,
     Response,

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from coreason_client import ArgumentError
-from coreason_client.server.durable._paths import MAX_NAME, Paths, derived_uuid
+from coreason_client.server.durable._journal import MAX_NAME, Paths, derived_uuid
 
 
 @pytest.mark.proves("DUR-1-identity")

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client import ArgumentError
-from coreason_client._agent_context import set_current_stream
+from coreason_client._context import set_current_stream
 from coreason_client.server import AgentStream, MemoryStreamLog, StepFailed, StreamEnded, step
 from coreason_client.server.durable._journal import Journal
 from coreason_client.server.durable._notes import Begun, Checkpoint, Done, Note, parse_note

@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from coreason_client import AsyncCAPClient, CAPClient
-from coreason_client._trace import trace_headers
+from coreason_client._context import trace_headers
 from coreason_client.server import (
     AgentApp,
     AgentStream,

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from uuid import uuid4
 
 from coreason_client import CAPConnectionError, CAPRuntimeError, PacketStream, ServiceRequest
-from coreason_client.cap.rewound import WITH_REWINDS, starts_over
+from coreason_client.cap.answer import WITH_REWINDS, starts_over
 from coreason_manifest.definitions.message import (
     BlobPart,
     ChatMessage,

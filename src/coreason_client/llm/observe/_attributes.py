@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic_core import to_json
 
+from ..._context import error_type
 from ..._http._types import origin
-from ..._trace import error_type
 from .._json import items, mapping, parse_or_none, text
 from .._plan import CallPlan
 from .._route import ModelRoute

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
+from ..._context import error_type, trace_headers
 from ..._secret import redact
-from ..._trace import error_type, trace_headers
 from .._plan import CallPlan
 from ..errors import LLMError
 from ..types import Usage

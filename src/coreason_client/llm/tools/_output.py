@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from ..._trace import error_type
+from ..._context import error_type
 from .. import errors as llm_errors
 from .._call import is_pydantic_model
 from .._json import clean_text

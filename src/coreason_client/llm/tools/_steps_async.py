@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import aclosing
 from typing import Any, TypeAlias, TypeVar
 
-from ..._agent_context import durable_stream
+from ..._context import durable_stream
 from ..errors import LLMError, LLMResponseError
 from ..observe._work_span import NO_SPAN, WorkSpan
 from ..types import Delta, Response

@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..._agent_context import durable_sync_stream
+from ..._context import durable_sync_stream
 from ..errors import LLMError, LLMResponseError, LLMTimeoutError
 from ..observe._work_span import NO_SPAN, WorkSpan
 from ..types import Delta, Response

@@ -15,7 +15,7 @@ from coreason_manifest.definitions.presentation import (
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..._agent_context import set_current_sync_stream
+from ..._context import set_current_sync_stream
 from ..stream import AgentStream
 from ..sync_stream import Bridge, SyncAgentStream
 from ._step_context import in_thread

@@ -9,7 +9,7 @@ from typing import Final
 from coreason_manifest.definitions.presentation import StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..._agent_context import set_current_stream
+from ..._context import set_current_stream
 from .._options import Options
 from ..errors import Fenced, LogError, OutOfSequence, StreamEnded
 from ..log.base import DurableLog, StreamLog, StreamMeta

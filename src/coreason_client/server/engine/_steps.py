@@ -15,9 +15,8 @@ from pydantic_core import from_json, to_json
 from coreason_manifest.definitions.presentation import StreamError
 
 from ...errors import ArgumentError
-from ..durable._journal import BODY
+from ..durable._journal import BODY, Paths, derived_uuid
 from ..durable._notes import Done, Outcome, Policy
-from ..durable._paths import Paths, derived_uuid
 from ..durable._replay import Finished, ReplayError, Resume
 from ..durable._results import (
     ResultType,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextvars
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ..._trace import error_type
+from ..._context import error_type
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
