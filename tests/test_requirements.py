@@ -182,7 +182,7 @@ def test_requirements_are_well_formed() -> None:
 
 
 def faults(requirement: Requirement) -> Iterator[str]:
-    """What is wrong with the form of one requirement."""
+    """The errors in the form of one requirement."""
     if not re.fullmatch(r"[A-Za-z0-9.-]+", requirement.id):
         yield "the id has other characters than letters, digits, dots and hyphens"
     if requirement.part not in parts():

@@ -126,7 +126,7 @@ class ResubscribeMachine:
 
     @property
     def reading(self) -> bool:
-        """Whether more bytes of this response are wanted."""
+        """True if more bytes of this response are wanted."""
         return self._connections.state is _READING
 
     # Steps

@@ -112,7 +112,7 @@ class PacketProgress:
 
     @property
     def complete(self) -> bool:
-        """Whether the answer was read to its end."""
+        """True if the answer was read to its end."""
         return self._machine.complete
 
     def bookmark(self) -> Bookmark:
@@ -175,7 +175,7 @@ class ChatProgress:
 
     @property
     def complete(self) -> bool:
-        """Whether the answer was read to its end."""
+        """True if the answer was read to its end."""
         return self._record.exhausted if self._packets is None else self._packets.complete
 
     def bookmark(self) -> Bookmark:

@@ -5,7 +5,7 @@ from ._event import SSEEventTooLarge
 __all__ = ["LONGEST_FIELD_PREFIX", "Block", "parse_retry"]
 
 LONGEST_FIELD_PREFIX = len(b"retry: ")
-# A longer number is no sensible time, and `int` is slow for many digits or rejects them.
+# A longer number is not a sensible time, and `int` is slow for many digits or rejects them.
 _MAX_RETRY_DIGITS = 18
 
 
