@@ -1,5 +1,5 @@
 # Every target needs only python3 and make: it creates .venv and installs what it needs.
-# PYTHON=python3.13 runs any of them with another Python, in an environment of its own.
+# PYTHON=python3.13 runs any of them with another Python, in a separate environment.
 PYTHON ?= python3
 ifeq ($(PYTHON),python3)
 VENV := .venv

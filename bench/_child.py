@@ -1,4 +1,4 @@
-"""Servers in processes of their own, which end with whoever started them.
+"""Servers in separate processes, which end with whoever started them.
 
 A child is a module here that calls `answer` with its port. From then on every line on its input is
 a question: it says what it has used so far. When its input ends, so does the child.

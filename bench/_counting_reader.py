@@ -13,7 +13,7 @@ _LONGEST_WAIT = 120.0
 
 
 def assist_request(message: str, number: int) -> bytes:
-    """Return a request with a message in a conversation of its own."""
+    """Return a request with a message in a new conversation."""
     body = chat_request(message, f"conversation {number}").to_json().encode()
     return (
         b"POST /assist HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -1,7 +1,7 @@
 """An agent that speaks JSON-RPC of A2A 1.0 with bytes made beforehand: only the id is filled in.
 
 The path says what comes back: a task (`/task`), or streams of artifact chunks, an HTTP chunk each
-(`/small`, `/large`). Every size of id has bytes of its own, so that filling it in moves nothing.
+(`/small`, `/large`). Every size of id has its own bytes, so that filling it in moves nothing.
 """
 
 import json
@@ -18,7 +18,7 @@ from ._wire import SSE_HEAD, chunk
 __all__ = ["LARGE", "SMALL", "TASK_TEXT", "texts"]
 
 SMALL = (5_000, 32)
-"""How many chunks, and how many characters each."""
+"""The number of chunks, and of characters in each."""
 
 LARGE = (500, 100_000)
 

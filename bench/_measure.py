@@ -1,4 +1,4 @@
-"""How everything is measured.
+"""The measurements: turns, rounds, ratios and goals.
 
 CPU time, because other processes may share the machine. The candidates run in turns, one round
 after the other, each round from another candidate on; a ratio is taken within a round, so that

@@ -31,7 +31,7 @@ from ._wire import text
 __all__ = ["DUE_CHARACTERS"]
 
 DUE_CHARACTERS = 17
-"""How much of a text is the time at which it was due."""
+"""The number of characters of a text that are the time at which it was due."""
 
 _NO_LIMIT = 1_000_000
 

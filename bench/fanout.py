@@ -264,7 +264,7 @@ class _Runs:
 
 
 def table(effort: Effort) -> Table:
-    """Compare in turns, every turn in a process of its own."""
+    """Compare in turns, every turn in a new process."""
     rounds = effort.fewer(5).rounds
     runs, slow = _Runs(_RATE, rounds), _Runs(_SLOW_RATE, rounds)
     return Table(

@@ -41,7 +41,7 @@ Append: TypeAlias = Callable[[UUID, int, list[bytes]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How entries come: so many in a batch, so many streams at once."""
+    """The shape of appends: entries in a batch, and streams at once."""
 
     batch: int
     batches: int

@@ -36,15 +36,15 @@ from coreason_client.server import A2A, AgentApp, AgentStream, File, Link, Servi
 Behaviour = Callable[[AgentStream], Awaitable[None]]
 
 WORK_SECONDS = 2.0
-"""How long a task works that the kit expects to see at work."""
+"""The seconds for which a task works that the kit expects to see at work."""
 RESUBSCRIBE_SECONDS = 9.0
-"""How long a task works that the kit subscribes to twice."""
+"""The seconds for which a task works that the kit subscribes to twice."""
 V03_SECONDS = 3.0
-"""How long a task of 0.3 works before it requires input."""
+"""The seconds for which a task of 0.3 works before it requires input."""
 INPUT_MODES = ("text/plain", "text/markdown", "application/json", "application/octet-stream")
 """The media types that the agent accepts."""
 PUSH_SECONDS = 0.2
-"""How much earlier the first push notification of a task of 0.3 is sent than its stream."""
+"""The seconds by which the first push notification of a task of 0.3 precedes its stream."""
 
 
 def text_artifact(text: str) -> Behaviour:
@@ -144,7 +144,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
     "tck-stream-artifact-chunked": working(chunked_artifact),
     "test-resubscribe-message-id": slow(RESUBSCRIBE_SECONDS, complete),
 }
-"""What the agent does, by the beginning of the message's id; the longest one counts."""
+"""The behaviour of the agent, by the beginning of the message's id; the longest one counts."""
 
 
 def behaviour_for(message_id: str) -> Behaviour:

@@ -1,4 +1,4 @@
-"""What the run prints at its end: the fault tables, and the requirements that are still open.
+"""The end of a run prints the fault tables and the requirements that are still open.
 
 A test hands in a line with `record_property("table: TITLE", LINE)`; properties travel with the
 reports, so this works when the tests run in several processes too.
@@ -31,7 +31,7 @@ for _number, _usual in (
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
-# A slow machine is no failure. What decides whether a change lands looks at the same examples
+# A slow machine is not a failure. What decides whether a change lands looks at the same examples
 # every time; everywhere else new ones are tried. HYPOTHESIS_PROFILE=fuzz is for a search that may
 # take an hour: what it finds becomes a seed.
 # Fewer examples than usual: there are hundreds of properties, and `make fuzz` tries many more.

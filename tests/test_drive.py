@@ -38,7 +38,7 @@ BROKEN = TransportFailure(FailureKind.BROKEN, "reset")
 
 @dataclass
 class Answer:
-    """What a sender gives for a request; None is no response at all."""
+    """The response of a sender to a request; None means no response at all."""
 
     status: int = 200
     chunks: tuple[bytes, ...] = ()

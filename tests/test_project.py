@@ -1,4 +1,4 @@
-"""What the distribution promises: its dependencies, its two packages, its documents."""
+"""The promises of the distribution: its dependencies, its two packages, its documents."""
 
 import subprocess
 import sys

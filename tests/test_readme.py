@@ -32,7 +32,7 @@ PRINTED = {
 
 @pytest.fixture
 def addresses(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """What stands for the addresses in the examples: agents and a model on this machine."""
+    """The replacements of the addresses in the examples: agents and a model on this machine."""
     with FaultServer() as server, serve_a2a() as a2a, model(Replied(body=SPOKEN)) as provider:
         for name, value in provider.env.items():
             monkeypatch.setenv(name, value)

@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).parent
-DECISIONS = TESTS.parent / "docs" / "decisions.md"
+DOCS = TESTS.parent / "docs"
 DECISION_NUMBERS = range(41)
 STATES = {"built", "open"}
 JAVASCRIPT = TESTS.parent / "js" / "test"
@@ -182,7 +182,7 @@ def test_requirements_are_well_formed() -> None:
 
 
 def faults(requirement: Requirement) -> Iterator[str]:
-    """What is wrong with the form of one requirement."""
+    """The errors in the form of one requirement."""
     if not re.fullmatch(r"[A-Za-z0-9.-]+", requirement.id):
         yield "the id has other characters than letters, digits, dots and hyphens"
     if requirement.part not in parts():
@@ -210,14 +210,14 @@ def test_every_decision_is_restated_in_one_paragraph() -> None:
 
 
 def decision_paragraphs() -> list[tuple[int, int]]:
-    """The number of each decision in ``docs/decisions.md``, with how many paragraphs it has."""
-    text = DECISIONS.read_text(encoding="utf-8")
+    """The number of each decision in ``docs/decisions*.md``, with how many paragraphs it has."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.glob("decisions*.md"))
     found = []
     for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
         title, *paragraphs = section.strip().split("\n\n")
         if match := re.match(r"(\d+)\. \S", title):
             found.append((int(match[1]), len(paragraphs)))
-    return found
+    return sorted(found)
 
 
 def test_no_test_names_an_unknown_id() -> None:

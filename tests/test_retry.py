@@ -119,7 +119,7 @@ def test_a_server_delay_is_a_lower_bound_and_beyond_the_cap_the_end(
         (0.0, 0.5),
         (0.4, 0.5),
         (0.6, 0.6),
-        (30.5, 30.5),  # longer than the longest delay of our own
+        (30.5, 30.5),  # longer than our longest delay
         (60.0, 60.0),
         (math.nextafter(60, 61), None),
         (61.0, None),

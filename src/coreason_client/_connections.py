@@ -101,17 +101,17 @@ class Connections:
 
     @property
     def reading(self) -> bool:
-        """Whether the current response is to be read further."""
+        """True if the current response is to be read further."""
         return self.state is State.READING
 
     @property
     def settled(self) -> bool:
-        """Whether no connection is open, or the stream is complete."""
+        """True if no connection is open, or the stream is complete."""
         return self.state is State.IDLE or self.state is State.FINISHED
 
     @property
     def finished(self) -> bool:
-        """Whether the stream is complete."""
+        """True if the stream is complete."""
         return self.state is State.FINISHED
 
     # Steps

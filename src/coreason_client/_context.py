@@ -58,8 +58,8 @@ def current_stream() -> Any:
 def durable_stream() -> Any:
     """Return the stream of the durable agent that calls on its event loop, otherwise None.
 
-    The context variables of an agent are also those of its threads, which may have an event loop
-    of their own.
+    The context variables of an agent are also those of its threads, which may have their own event
+    loop.
     """
     agent = _agent.get()
     if agent is None or not agent.durable or asyncio.get_running_loop() is not agent.loop:

@@ -119,7 +119,7 @@ class Action(ABC):
 
 
 Step: TypeAlias = Request | Wait | Action
-"""What a machine or a flow asks its shell to do."""
+"""A request of a machine or a flow to its shell."""
 
 
 @dataclass(slots=True)  # not frozen: that would double the cost of creating one
@@ -165,7 +165,7 @@ class StreamMachine(Protocol[Item_co]):
 
     @property
     def reading(self) -> bool:
-        """Whether the current response is to be read further."""
+        """True if the current response is to be read further."""
 
     def lost(self, failure: TransportFailure | None) -> Iterable[Item_co]:
         """Record that the connection ended, with a failure or cleanly (None).

@@ -52,7 +52,7 @@ class AsyncOpener(Protocol):
 
 
 async def _wait_or_act(sender: AsyncOpener, step: Wait | Action) -> None:
-    """Perform a step that is no request."""
+    """Perform a step that is not a request."""
     if isinstance(step, Wait):
         await sender.sleep(step.seconds)
     else:

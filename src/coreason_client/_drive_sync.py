@@ -49,7 +49,7 @@ class SyncOpener(Protocol):
 
 
 def _wait_or_act(sender: SyncOpener, step: Wait | Action) -> None:
-    """Perform a step that is no request."""
+    """Perform a step that is not a request."""
     if isinstance(step, Wait):
         sender.sleep(step.seconds)
     else:

@@ -61,7 +61,7 @@ class OwnerProcess:
 
     @property
     def is_current(self) -> bool:
-        """Whether this is the same process, not a forked child of it."""
+        """True if this is the same process, not a forked child of it."""
         return self._generation == _generation
 
     def check(self) -> None:

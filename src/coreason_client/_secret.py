@@ -107,7 +107,7 @@ class Credential:
 
     @property
     def can_refresh(self) -> bool:
-        """Whether a refresh may return another value."""
+        """True if a refresh may return another value."""
         return not isinstance(self._source, str)
 
     @property

@@ -1,4 +1,4 @@
-"""What all users of a Valkey store share: its address, without its credentials, and scripts."""
+"""Shared by all users of a Valkey store: its address, without its credentials, and scripts."""
 
 from dataclasses import dataclass, field
 from hashlib import sha1

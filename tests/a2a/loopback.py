@@ -40,7 +40,7 @@ class Seen:
 
 @dataclass
 class Answer:
-    """What is sent back; in `pieces`, CUT breaks the connection and HANG waits for the end."""
+    """The response; in `pieces`, CUT breaks the connection and HANG waits for the end."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)

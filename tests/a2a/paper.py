@@ -212,7 +212,7 @@ def machine_for(
 
 @dataclass
 class Outcome:
-    """What came out of a run."""
+    """The result of a run."""
 
     events: list[Event]
     error: A2AError | None
@@ -221,7 +221,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """What a user who prints the text of the artifacts has printed."""
+        """The text of all artifacts, as a user prints it."""
         return "".join(
             event.text for event in self.events if isinstance(event, TaskArtifactUpdateEvent | Task)
         )

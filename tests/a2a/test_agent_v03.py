@@ -1,4 +1,4 @@
-"""What an agent of version 0.3 reads and writes: the inverse of what a client does."""
+"""An agent of version 0.3 reads and writes the inverse of what a client does."""
 
 from typing import Any
 

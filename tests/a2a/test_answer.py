@@ -1,4 +1,4 @@
-"""What is printed is the text of the answer, however the agent gives it."""
+"""The text of the answer is printed, however the agent gives it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where credentials go."""
+"""The origins that get credentials."""
 
 from base64 import b64encode
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the senders do with credentials: the same for sync and async."""
+"""The senders treat credentials alike, sync and async."""
 
 import asyncio
 from collections.abc import Callable

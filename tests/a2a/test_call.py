@@ -1,4 +1,4 @@
-"""What the bindings share: checked URLs, headers, and errors for refusals."""
+"""The common part of the bindings: checked URLs, headers, and errors for refusals."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How long a card is fresh, and how it is revalidated: the rules, and a real server."""
+"""The freshness of a card, and its revalidation: the rules, and a real server."""
 
 import asyncio
 from collections.abc import Iterator

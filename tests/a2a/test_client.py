@@ -1014,7 +1014,7 @@ def test_a_client_of_the_callers_own(agent: Agent, library: Any) -> None:
 @pytest.mark.proves("R21d")
 @pytest.mark.parametrize("way", WAYS)
 def test_connecting_finds_the_card(agent: Agent, way: str) -> None:
-    """What the card says is what is used: name, address and version."""
+    """The name, address and version of the card are used."""
     agent.card_extra = {"name": "Old counter", "supportedInterfaces": []}
     agent.card_extra |= {"url": f"{agent.url}/rpc", "protocolVersion": "0.3.0"}
     if way == "sync":

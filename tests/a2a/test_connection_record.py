@@ -1,4 +1,4 @@
-"""What one connection has brought, and whether it stayed open."""
+"""The record of one connection: its events, and whether it stayed open."""
 
 import pytest
 

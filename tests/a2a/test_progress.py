@@ -1,4 +1,4 @@
-"""What a stream of events reports about itself."""
+"""A stream of events reports its own progress."""
 
 from types import SimpleNamespace
 from typing import Any

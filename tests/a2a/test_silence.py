@@ -1,4 +1,4 @@
-"""How long a stream has sent nothing but keep-alives."""
+"""The time for which a stream has sent nothing but keep-alives."""
 
 import pytest
 from hypothesis import given, settings

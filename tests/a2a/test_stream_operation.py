@@ -1,4 +1,4 @@
-"""What the next connection of a stream asks for."""
+"""The request of the next connection of a stream."""
 
 from typing import Any
 

@@ -60,7 +60,7 @@ def test_nothing_is_found_in_nothing() -> None:
         ("Which exit codes does the command line have?", "docs/cli.md#exit-codes"),
         (
             "How do I cut the connection with chaos?",
-            "docs/cli.md#cut-the-connection-kill-the-agent-coreason-chat---chaos",
+            "docs/cli-chat.md#cut-the-connection-kill-the-agent-coreason-chat---chaos",
         ),
     ],
 )

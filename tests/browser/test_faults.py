@@ -1,4 +1,4 @@
-"""What proves the client in Node.js, in Chromium: the fault table, the wire cases, the disconnects.
+"""The tests of the client in Node.js, in Chromium: faults, wire cases, disconnects.
 
 The modules of `js/test` play them in both. Page and modules come from the fault server itself, so
 nothing stands between the browser and the faults.

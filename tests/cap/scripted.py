@@ -40,7 +40,7 @@ def failure(kind: FailureKind = FailureKind.BROKEN, words: str = "reset") -> Tra
 
 @dataclass
 class Connection:
-    """What happens on one connection: no response at all, or a head, a body, and an end."""
+    """The script of one connection: no response at all, or a head, a body, and an end."""
 
     chunks: Iterable[bytes] = ()
     end: TransportFailure | None = None  # None: a clean end of body
@@ -161,7 +161,7 @@ class AsyncPaper:
 
 @dataclass
 class Outcome:
-    """What came out of a run."""
+    """The result of a run."""
 
     packets: list[Packet]
     error: CAPError | None

@@ -1,4 +1,4 @@
-"""What a chat stream has received: its text and its events, without what became void."""
+"""The content that a chat stream has received: text and events, without what became void."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What the streams of both clients report about themselves."""
+"""The streams of both clients report their own progress."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -43,7 +43,7 @@ NOISE = [
 
 @dataclass(frozen=True)
 class Plan:
-    """How one connection behaves."""
+    """The behaviour of one connection."""
 
     stream: int = 0
     overlap: int | None = 0  # how many packets before the cursor it repeats; None: all of them

@@ -1,4 +1,4 @@
-"""Which numbers of a stream have arrived."""
+"""The numbers of a stream that have arrived."""
 
 import pytest
 from hypothesis import given, settings

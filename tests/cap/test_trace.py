@@ -32,7 +32,7 @@ def server() -> Iterator[FaultServer]:
 
 @pytest.fixture
 def tracer() -> trace.Tracer:
-    """A tracer of its own: nothing of it is left behind for other tests."""
+    """A separate tracer: nothing of it is left behind for other tests."""
     return TracerProvider(shutdown_on_exit=False).get_tracer("test")
 
 

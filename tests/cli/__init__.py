@@ -1,1 +1,1 @@
-"""The command as people run it: in processes of its own, with pipes and terminals."""
+"""The command as people run it: in separate processes, with pipes and terminals."""

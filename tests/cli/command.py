@@ -40,7 +40,7 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a developer's shell would have, without anything that changes the command."""
+    """The variables of a developer's shell, without any that change the command."""
     changing = ("COREASON_", "NO_COLOR", "FORCE_COLOR", "TTY_", "PYTHON", *MODEL_VARIABLES)
     kept = {
         name: value
@@ -130,7 +130,7 @@ class Process:
     ) -> None:
         """Start it; `script` is for a shell, which has the command in its parameters.
 
-        With `fresh`, or in a shell, in an interpreter of its own from the start.
+        With `fresh`, or in a shell, in a new interpreter from the start.
         """
         self._output, theirs = pty.openpty() if terminal else os.pipe()
         if size is not None:
@@ -240,7 +240,7 @@ class Process:
 
     @property
     def errors(self) -> str:
-        """What it has written to stderr so far, not in a terminal."""
+        """The stderr so far, not in a terminal."""
         assert self._errors is not None
         # The process shares the position of the file, so it must not be moved.
         size = os.fstat(self._errors.fileno()).st_size

@@ -18,7 +18,7 @@ _READY = "\x1b[?2004h"
 
 
 class Session(Process):
-    """What a person sees and types."""
+    """The screen and the keys of a person."""
 
     def __init__(
         self,

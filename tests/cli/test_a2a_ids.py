@@ -1,4 +1,4 @@
-"""Which ids the next message has, and which command continues with a task."""
+"""The ids of the next message, and the command that continues with a task."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which artifacts a conversation has shown, however they came."""
+"""The artifacts that a conversation has shown, however they came."""
 
 import re
 from pathlib import Path

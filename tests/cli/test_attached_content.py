@@ -1,4 +1,4 @@
-"""What an attached file is sent as; `test_llm_parts.py` has the types."""
+"""The part that an attached file becomes; `test_llm_parts.py` has the types."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `coreason serve` prints when it accepts requests."""
+"""The lines that `coreason serve` prints when it accepts requests."""
 
 from pathlib import Path
 from typing import Any

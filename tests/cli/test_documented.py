@@ -1,4 +1,4 @@
-"""Each `coreason` command of the README, of the page about it and of its help can be parsed."""
+"""Each `coreason` command of the README, of the pages about it and of its help can be parsed."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELLS = {"", "sh", "bash", "console"}
 INLINE = re.compile(r"`(coreason [^`]*? --[^`]*)`")
-PAGES = ["README.md", "docs/cli.md"]
+PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("cli*.md")))]
 # Options that act while they are parsed; this one would change the files of the developer's shell.
 ACTING = ["--install-completion"]
 

@@ -1,4 +1,4 @@
-"""Which finished parts can be removed from a screen: exactly those that have not scrolled away."""
+"""The finished parts that can be removed from a screen: those that have not scrolled away."""
 
 import pytest
 from hypothesis import given

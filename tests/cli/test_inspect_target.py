@@ -1,4 +1,4 @@
-"""Which protocol the agent of `coreason inspect` speaks, and what is said if it speaks none."""
+"""The protocol of the agent of `coreason inspect`, and the error if it speaks none."""
 
 import socket
 from collections.abc import Iterator

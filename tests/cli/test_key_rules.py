@@ -1,4 +1,4 @@
-"""What Enter, Alt-Enter and Ctrl-C do, depending on the text."""
+"""The effect of Enter, Alt-Enter and Ctrl-C depends on the text."""
 
 from coreason_client.cli.prompt._line_rules import (
     Edit,

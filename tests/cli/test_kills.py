@@ -1,4 +1,4 @@
-"""When the agent is killed: the same for each seed, and never twice without progress."""
+"""The kills of the agent are the same for each seed, and never two without progress."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What is on the screen and in the scrollback after an answer: every word once, in order."""
+"""The screen and the scrollback have every word of an answer once, in order."""
 
 import random
 import time

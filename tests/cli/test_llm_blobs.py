@@ -15,7 +15,7 @@ CONTENT = bytes(range(256))
 DATA = b64encode(CONTENT).decode()
 DIGEST = sha256(CONTENT).hexdigest()
 
-# A few long contents: arbitrary ones would be slow, and are no better.
+# A few long contents: arbitrary ones would be slow, and not better.
 contents = st.sampled_from([CONTENT, CONTENT[:-1], CONTENT[:-2], bytes(MIN_LENGTH)])
 encoded = contents.map(lambda content: b64encode(content).decode())
 prefixed = st.builds("{}{}".format, st.sampled_from(["", "data:a/b;base64,", "data:,"]), encoded)

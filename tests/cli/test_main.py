@@ -115,7 +115,7 @@ def test_a_wrong_variable_is_named(env: dict[str, str], says: str) -> None:
 
 
 def test_the_address_of_the_endpoint_is_passed_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is made of it is up to the client, which every command gives it to."""
+    """The client, to which every command gives it, decides about it."""
     given: list[str] = []
 
     class Recorded(Exception):

@@ -1,4 +1,4 @@
-"""What `make` installs, and when; with a Python that only notes what it was asked to do."""
+"""The installations of `make`, with a Python that only notes what it was asked to do."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Which reader a conversation has; the editor itself is in `test_editor.py`."""
+"""The reader of a conversation; the editor itself is in `test_editor.py`."""
 
 import io
 

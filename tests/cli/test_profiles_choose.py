@@ -1,4 +1,4 @@
-"""Whether the first word after `coreason chat` is a profile."""
+"""The first word after `coreason chat` may be a profile."""
 
 from coreason_client.cli.profiles import looks_like_name, split_profile
 from tests.each import each

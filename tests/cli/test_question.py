@@ -1,4 +1,4 @@
-"""What a command asks: an argument, stdin, or both; and that it waits for neither in vain."""
+"""The question of a command is an argument, stdin, or both; it waits for neither in vain."""
 
 import os
 import re

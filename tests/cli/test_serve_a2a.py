@@ -114,7 +114,7 @@ def _silent_logger() -> logging.Logger:
 
 
 class Served:
-    """What a command would serve, in the process of the test."""
+    """The application that a command would serve, in the process of the test."""
 
     def __init__(self, *arguments: str) -> None:
         self.arguments = ["serve", "painter_here:painter", "--port", "0", *arguments]

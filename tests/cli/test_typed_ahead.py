@@ -1,4 +1,4 @@
-"""What was typed before a prompt, out of the buffer of a real terminal."""
+"""The keys typed before a prompt, from the buffer of a real terminal."""
 
 import os
 import pty

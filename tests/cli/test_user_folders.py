@@ -1,4 +1,4 @@
-"""Where the files of the user are, on each platform."""
+"""The folders of the user's files, on each platform."""
 
 from pathlib import Path
 

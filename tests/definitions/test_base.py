@@ -1,4 +1,4 @@
-"""What every wire model shares."""
+"""The common rules of all wire models."""
 
 import json
 import time

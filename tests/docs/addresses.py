@@ -1,4 +1,4 @@
-"""What stands for the addresses and ports that the pages print."""
+"""The replacements of the addresses and ports that the pages print."""
 
 import re
 

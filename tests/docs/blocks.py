@@ -133,7 +133,7 @@ def _check(block: Block, page: str) -> None:
         if not comment.startswith(_KNOWN):
             raise BlockError(f"{where}: the comment {comment!r} is not known: see tests/docs")
     if block.title and (block.title.startswith("/") or ".." in block.title):
-        raise BlockError(f"{where}: the title {block.title!r} is no file of the page's folder")
+        raise BlockError(f"{where}: the title {block.title!r} is not a file of the page's folder")
 
 
 def matches(expected: str, printed: str) -> bool:

@@ -13,7 +13,7 @@ from .models import FakeModel, fake_model
 
 @dataclass(frozen=True)
 class Services:
-    """What stands for the addresses of the pages, and the model."""
+    """The replacements of the addresses of the pages, and the model."""
 
     known: dict[str, str]
     model: FakeModel

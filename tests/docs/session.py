@@ -1,4 +1,4 @@
-"""Runs the blocks of one page, from the top to the end, in a folder of its own."""
+"""Runs the blocks of one page, from the top to the end, in a separate folder."""
 
 import ast
 import asyncio

@@ -39,7 +39,7 @@ def uses_terminals(page: str) -> bool:
 
 
 class _Command:
-    """What was typed into a terminal, with everything that it has printed."""
+    """The input and the output of a terminal."""
 
     def __init__(self, text: str, folder: Path, env: Mapping[str, str], variables: Path) -> None:
         self.text = text

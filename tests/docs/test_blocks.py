@@ -1,4 +1,4 @@
-"""What a page says about its blocks, and how output is compared with it."""
+"""The comments of a page about its blocks, and the comparison of output."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_output_belongs_to_the_block_directly_above() -> None:
         ("<!-- not run: -->\n```sh\nls\n```\n", "a.md:2: say why"),
         ("<!-- skipped -->\n```sh\nls\n```\n", "a.md:2: the comment 'skipped' is not known"),
         ("```sh\nls\n", "a.md:1: the block is not closed"),
-        ('```python title="../a.py"\n1\n```\n', "a.md:1: the title '../a.py' is no file"),
+        ('```python title="../a.py"\n1\n```\n', "a.md:1: the title '../a.py' is not a file"),
     ],
 )
 def test_a_block_that_is_not_explained_is_named(text: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What the extension of Griffe adds to the reference, on a small package that is never imported."""
+"""The additions of the Griffe extension to the reference, on a package that is never imported."""
 
 from pathlib import Path
 from typing import Any

@@ -49,7 +49,7 @@ class Page:
 
 
 def used_names(code: str) -> set[str]:
-    """Return the names that a program uses; an import alone is no use."""
+    """Return the names that a program uses; an import alone does not count."""
     found = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Name):

@@ -1,4 +1,4 @@
-"""The page of messages quotes real messages, and no error, code or exit code is missing on it."""
+"""The pages of messages quote real messages, and no error, code or exit code is missing there."""
 
 import ast
 import re
@@ -20,8 +20,20 @@ from .failures import messages
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "coreason_client"
-PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-HEADINGS = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
+# Each page of messages, with the level of the headings that are messages.
+MESSAGES = {
+    "troubleshooting.md": "###",
+    "troubleshooting-a2a.md": "##",
+    "troubleshooting-llm.md": "##",
+    "troubleshooting-server.md": "###",
+}
+TEXTS = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in [*MESSAGES, "cli.md"]}
+PAGE = "\n".join(TEXTS.values())
+HEADINGS = [
+    heading
+    for name, level in MESSAGES.items()
+    for heading in re.findall(rf"^{level} (.*)$", TEXTS[name], re.MULTILINE)
+]
 PLACEHOLDER = re.compile(r"%[-\d.]*[sdrgf]")
 # Of OpenSSL, which a test cannot make fail without a certificate.
 FOREIGN = {"certificate verify failed"}

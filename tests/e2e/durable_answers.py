@@ -24,7 +24,7 @@ DISTURBED = ["body", "table", "resume", "fail", "differ", f"differ {REWINDS}"]
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a client got of one answer; `packets` are those that a second reader got at the end."""
+    """One answer as a client got it; `packets` are those that a second reader got at the end."""
 
     stream_id: str
     pieces: list[str | Rewound]

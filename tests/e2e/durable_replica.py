@@ -124,7 +124,7 @@ class Agents:
             await asyncio.sleep(0.01)
         await self._try(stream, stream.progress("late"))
         append = self._log.append(stream.stream_id, 1, HELD_AT + 2, [b"late"])
-        # In a task of its own: the server cancels the agent as soon as it has noticed.
+        # In a separate task: the server cancels the agent as soon as it has noticed.
         self._late = asyncio.create_task(self._try(stream, append))
         await asyncio.wait({self._late})
 

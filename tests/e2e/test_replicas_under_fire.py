@@ -181,7 +181,7 @@ def test_a_typed_end_is_right_when_all_before_it_was_delivered() -> None:
     assert "lost: acknowledged and not delivered" in wrong(count([reading], notes, {own: 5}))
 
 
-# What the fire has taught: a store that was away is no reason to bury the living.
+# What the fire has taught: streams that run survive a store that was away.
 
 
 class Shared(MemoryStreamLog):

@@ -174,7 +174,7 @@ def test_testing_kit() -> None:
     testing_kit.test_an_agent_that_fails_is_an_error()
 
 
-def test_the_page_of_the_examples_is_up_to_date() -> None:
+def test_the_pages_of_the_examples_are_up_to_date() -> None:
     assert examples_page.main(["--check"]) == 0, "run scripts/examples_page.py"
 
 

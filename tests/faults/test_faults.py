@@ -30,7 +30,7 @@ SILENT = frozenset({"close_then_keeps_open", "stall", "stalled_status_first"})
 
 @dataclass
 class Reply:
-    """What came back on one connection, and how it ended: ``fin``, ``rst`` or ``open``."""
+    """The response on one connection, and its end: ``fin``, ``rst`` or ``open``."""
 
     raw: bytes
     ending: str
@@ -58,7 +58,7 @@ class Reply:
 
     @property
     def clean(self) -> bool:
-        """Whether a chunked body came to its proper end."""
+        """True if a chunked body came to its proper end."""
         return _dechunk(self.framed)[1]
 
     @property
@@ -85,7 +85,7 @@ def _dechunk(data: bytes) -> tuple[list[bytes], bool]:
 
 @dataclass
 class Stream:
-    """What an SSE decoder that follows the standard makes of a body."""
+    """The events that an SSE decoder of the standard finds in a body."""
 
     data: list[str] = field(default_factory=list)
     last_id: str = ""
@@ -149,7 +149,7 @@ def receive(sock: socket.socket, *, limit: float = LIMIT) -> Reply:
 
 
 def ask(run: Run, cursor: str | None = None, *, url: str = "") -> Reply:
-    """Send one request on a connection of its own and read until that ends."""
+    """Send one request on a new connection and read until that ends."""
     target = url or run.url
     with connect(target) as sock:
         sock.sendall(post(target, cursor=cursor))
@@ -571,7 +571,7 @@ def test_accept_and_close_goes_on_for_ever(
         assert reply.clean == (options.get("how") == "end")
 
 
-# Answers that are no stream.
+# Answers that are not a stream.
 
 
 @pytest.mark.parametrize("status", [204, 404, 408, 410, 425, 429, 500, 502, 503, 504])

@@ -296,7 +296,7 @@ def idle_loop(family: str, url: str, control: str) -> None:
         runner.run(talk.aclose())
 
 
-# Many processes at once, each with words of its own.
+# Many processes at once, each with its own words.
 
 
 def sync_rounds(family: str, url: str, control: str) -> None:

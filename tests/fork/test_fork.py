@@ -1,4 +1,4 @@
-"""After a fork, parent and child use connections of their own.
+"""After a fork, parent and child use their own connections.
 
 The forks happen in a program that each test runs, since the test's own process has threads.
 """

@@ -1,4 +1,4 @@
-"""What is refused a thousand times need not be logged a thousand times."""
+"""A thousand refusals need not be logged a thousand times."""
 
 import logging
 from collections.abc import Iterator

@@ -40,7 +40,7 @@ class Answered:
 
 
 class InProcess:
-    """Calls an application on an event loop of its own."""
+    """Calls an application on its own event loop."""
 
     def __init__(self, app: AgentApp, runner: asyncio.Runner) -> None:
         self.app = app

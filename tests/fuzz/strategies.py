@@ -1,4 +1,4 @@
-"""How input is made wrong: JSON that is changed at any place, bytes that are damaged, any chunks.
+"""Wrong input: JSON that is changed at any place, bytes that are damaged, any chunks.
 
 Random bytes are refused by the first check they meet. What comes deep into a program is almost
 right, so most of this starts from something real and spoils it in one to three places.
@@ -176,7 +176,7 @@ def wire(value: Any) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn, seeds: Sequence[bytes]) -> bytes:
-    """One of the seeds with bytes cut out, put in, doubled or turned over."""
+    """One of the seeds with bytes cut out, put in, duplicated or turned over."""
     data = draw(st.sampled_from(seeds))
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(data)))

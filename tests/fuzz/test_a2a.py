@@ -1,4 +1,4 @@
-"""What an A2A agent sends: its card, whole answers and streams. A typed object, or an A2AError."""
+"""Anything that an A2A agent sends (card, answer, stream) is a typed object or an A2AError."""
 
 import json
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ ERRORS = (
 
 
 def assert_short(error: A2AError) -> None:
-    """What an agent sends does not fill the log of whoever reads it."""
+    """An agent cannot fill the log of its reader."""
     assert len(str(error)) < 2_000
 
 

@@ -1,7 +1,7 @@
-"""What a provider answers: the response object or an LLMError, whole and as a stream.
+"""Any answer of a provider is the response object or an LLMError, whole and as a stream.
 
 The seeds are the wire tables of the adapters: every answer and every stream in them, with changes
-at any place of the JSON, damaged bytes, and events left out, doubled or in another order.
+at any place of the JSON, damaged bytes, and events left out, duplicated or in another order.
 """
 
 import json
@@ -108,7 +108,7 @@ def assert_error(error: LLMError) -> None:
 
 
 def off_the_wire(value: Any) -> Any:
-    """What a client reads of a value: None of one with half a surrogate pair, which is no JSON."""
+    """The value that a client reads: None for half a surrogate pair, which is not JSON."""
     try:
         return from_json(wire(value))
     except ValueError:
@@ -240,7 +240,7 @@ def _received(machine: AnswerMachine, chunks: Sequence[bytes], *, clean: bool) -
 
 @st.composite
 def event_lists(draw: st.DrawFn, name: str) -> list[bytes]:
-    """A stream of the table with some events spoiled, left out, doubled or moved."""
+    """A stream of the table with some events spoiled, left out, duplicated or moved."""
     events = list(draw(st.sampled_from(STREAMS[name])))
     for _ in range(draw(st.integers(0, 3))):
         place = draw(st.integers(0, len(events) - 1)) if events else 0

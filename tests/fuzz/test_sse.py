@@ -70,7 +70,7 @@ def test_any_bytes_in_any_chunks(wire: bytes, places: list[int], fields: tuple[b
     assert seen(cut(wire, places), LIMIT, fields) == whole
     assert seen([wire[i : i + 1] for i in range(len(wire))], LIMIT, fields) == whole
     assert not whole[3]
-    # An id never brings a line of its own into a header.
+    # An id never adds a line to a header.
     assert not any(c in identifier for _, _, identifier in whole[0] for c in "\r\n\0")
 
 

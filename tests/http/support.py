@@ -1,4 +1,4 @@
-"""What the HTTP tests share: fetching in three ways, certificates, and a relay on loopback."""
+"""Helpers of the HTTP tests: fetching in three ways, certificates, a relay on loopback."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,7 @@ def body_of(run: Run, count: int | None = None) -> bytes:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a request ended; `pieces` is how many the body came in."""
+    """The end of a request; `pieces` is how many the body came in."""
 
     status: int | None
     body: bytes = b""
@@ -77,7 +77,7 @@ def fetch(way: str, request: Request, make: Callable[[], Any] = lambda: None) ->
 
 
 def run_async(way: str, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on an event loop of its own."""
+    """Run a coroutine on a new event loop."""
 
     async def main() -> T:
         with anyio.fail_after(30):
@@ -165,7 +165,7 @@ class Authority:
 
 
 class Relay:
-    """A server on loopback, in a thread of its own, that passes bytes on.
+    """A server on loopback, in a separate thread, that passes bytes on.
 
     With a target it stands in front of that server, perhaps with TLS; `abrupt` means that it ends
     without a word. Without a target it is an HTTP proxy, for CONNECT and for plain requests;

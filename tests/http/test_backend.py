@@ -437,7 +437,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 
 
 def outcome_of(way: str, merged: bool, fault: str, options: dict[str, Any]) -> Outcome:
-    """Fetch under a fault, from a server of its own, so that all get the same bytes."""
+    """Fetch under a fault, from a separate server, so that all get the same bytes."""
     with FaultServer() as server:
         run = server.run(fault, **options)
         request = post(run.url, timeout=SILENCE if fault in SILENT else LIMIT)

@@ -327,7 +327,7 @@ def exchanges(draw: st.DrawFn, wires: st.SearchStrategy[bytes]) -> list[Exchange
     return found
 
 
-# The merger is no different from no merger.
+# With and without the merger, the result is the same.
 
 
 @pytest.mark.proves("R04c")

@@ -1,4 +1,4 @@
-"""Who may use an inspector: the rules alone; that they are applied is in `test_cap_proxy`."""
+"""The users of an inspector: the rules alone; `test_cap_proxy` tests that they are applied."""
 
 import pytest
 

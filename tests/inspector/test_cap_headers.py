@@ -1,4 +1,4 @@
-"""Which headers pass the proxy."""
+"""The headers that pass the proxy."""
 
 from coreason_client.inspector._cap_proxy import request_headers, response_headers
 

@@ -32,7 +32,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_errors(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A cut is no failure of the server."""
+    """A cut is not a failure of the server."""
     yield
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 

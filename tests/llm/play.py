@@ -205,7 +205,7 @@ PIECES = st.lists(st.sampled_from([HI, END, b": ping\n\n", b"data: {}\n\n", BROK
 
 
 def check(play: Play, outcome: LLMError | None, models: int, retries: int, deadline: float) -> None:
-    """What holds at the end of every call."""
+    """The rules that hold at the end of every call."""
     sent = len(play.requests)
     assert sent <= models * (retries + 2)  # one of them is for a parameter
     assert play.clock.now - 1000 <= deadline + play.seconds

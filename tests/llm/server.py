@@ -31,7 +31,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """What to reply. A stream is a list of chunks; `cut` ends it without its proper end.
+    """The reply. A stream is a list of chunks; `cut` ends it without its proper end.
 
     `hold` keeps the connection open and silent after the chunks, until the peer goes away; `silent`
     does so before a byte is sent. `slow` takes that many seconds before the reply, `late` that many
@@ -178,7 +178,7 @@ async def provider(*replies: Replied) -> AsyncIterator[Provider]:
 
 
 class ServerInThread:
-    """A provider in a thread of its own, so that the loops of a test can come and go."""
+    """A provider in a separate thread, so that the loops of a test can come and go."""
 
     def __init__(self, *replies: Replied) -> None:
         self._replies = replies

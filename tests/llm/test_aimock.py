@@ -305,7 +305,7 @@ def chaos(mock: str, test: str, rates: Mapping[str, float]) -> None:
     ("rate", "kind", "stream_kinds"),
     [
         ("dropRate", LLMServerError, (LLMServerError,)),
-        # Rubbish where a stream was wanted is no answer, or a stream that ends without one.
+        # Rubbish where a stream was wanted is not an answer, or a stream that ends without one.
         ("malformedRate", LLMResponseError, (LLMResponseError, LLMConnectionError)),
         ("disconnectRate", LLMConnectionError, (LLMConnectionError,)),
     ],

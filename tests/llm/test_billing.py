@@ -1,4 +1,4 @@
-"""What replies say about their price, whole and streamed, from every provider that says it."""
+"""The price in a reply, whole and streamed, of every provider that names it."""
 
 import asyncio
 import json
@@ -243,7 +243,7 @@ def priced(model: str, *runs: tuple[int, int]) -> float:
             (23_000, 1000),
             priced("claude-sonnet-4-5", (23_000, 1000)),
         ),
-        # Kinds that are not known, and what is no run, change nothing.
+        # Kinds that are not known, and values that are not runs, change nothing.
         (
             [run("dream", 9, 9), 7, None, {"type": "compaction"}, run("compaction", -1, -1)],
             (23_000, 1000),

@@ -160,7 +160,7 @@ _anything = st.recursive(
 
 
 def nearly(right: Any) -> st.SearchStrategy[Any]:
-    """What is right but for one place, at which anything may stand."""
+    """A valid value except for one place, at which anything may stand."""
     return st.tuples(st.sampled_from(list(places(right))), _anything).map(
         lambda drawn: replaced(right, *drawn)
     )

@@ -1,4 +1,4 @@
-"""Which error it is: known by codes and statuses, never by words; and whether to try retryable."""
+"""The class of an error follows from codes and statuses, never from words; so does a retry."""
 
 import json
 from collections.abc import Mapping
@@ -541,7 +541,7 @@ def test_without_a_key_nothing_is_hidden() -> None:
     assert error.body == "None" * 1024
 
 
-# What is no refusal.
+# Errors that are not refusals.
 
 
 def test_a_damaged_body_is_an_invalid_answer() -> None:

@@ -511,7 +511,7 @@ def test_a_stream_left_behind_ends_with_its_loop() -> None:
 
 
 def test_loops_that_are_closed_without_ceremony() -> None:
-    """What `asyncio` itself says of its transports is all that is said, and no socket stays."""
+    """Only the warnings of `asyncio` about its transports appear, and no socket stays."""
     with ServerInThread(answer()) as server, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed transport", ResourceWarning)
         before = open_sockets()

@@ -1,4 +1,4 @@
-"""What both clients share: arguments, routes and the default model."""
+"""The common part of both clients: arguments, routes and the default model."""
 
 from typing import Any
 

@@ -60,7 +60,7 @@ def drawn(rng: random.Random, provider: str) -> Tokens:
 
 
 # Models that the table prices by something else than tokens: audio, pages, messages. The library
-# says 0 for their tokens, which is no price.
+# says 0 for their tokens, which is not a price.
 NOT_BY_TOKENS = frozenset(
     (provider.id, model.id)
     for provider in get_snapshot().providers

@@ -1,4 +1,4 @@
-"""Where the cached beginnings of a prompt end; the wire tables show what is sent."""
+"""The ends of the cached beginnings of a prompt; the wire tables show what is sent."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the retry rules know about a request."""
+"""The facts of a request that the retry rules know."""
 
 from coreason_client.llm._answer import Tokens
 from coreason_client.llm._models import ModelsPlan

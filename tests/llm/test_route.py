@@ -1,4 +1,4 @@
-"""Which provider answers, where, and with which key."""
+"""The provider, the address and the key of a call."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""How long a provider asks to wait: which header counts, and what each form means."""
+"""The delay that a provider asks for: which header counts, and what each form means."""
 
 import pytest
 from hypothesis import example, given

@@ -202,7 +202,7 @@ def assert_stream(case: Stream, deltas: list[Any], outcome: Any) -> None:
 
 
 def _unfinished(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is left of data when nobody knows how it would have ended."""
+    """The rest of data whose end nobody knows."""
     ended = ("finish_reason", "filtered")
     kept = {key: value for key, value in data.items() if key not in ended}
     return {**kept, "content": kept["content"] or None}
@@ -259,7 +259,7 @@ def test_a_stream(case: Stream, size: int) -> None:
 
 
 def assert_partial(error: LLMError, deltas: Sequence[Any]) -> None:
-    """What an error carries is what was handed out."""
+    """An error carries exactly what was handed out."""
     if not deltas:
         assert error.partial is None
         return
@@ -307,7 +307,7 @@ def test_a_stream_cut_after_every_event(case: Stream, *, clean: bool) -> None:
                 if complete and (clean or not isinstance(outcome, LLMError)):
                     assert not isinstance(outcome, LLMError), (position, outcome)
                     continue
-                # A body that ended well, and is a part of a JSON value, is no answer.
+                # A body that ended well, and is a part of a JSON value, is not an answer.
                 is_cut_json = any(map(is_part_of_json, case.events[:position]))
                 expected = LLMResponseError if clean and is_cut_json else LLMConnectionError
                 assert type(outcome) is expected, position

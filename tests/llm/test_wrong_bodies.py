@@ -1,4 +1,4 @@
-"""A success whose body is no answer: the same error from all four calls."""
+"""A success whose body is not an answer: the same error from all four calls."""
 
 import asyncio
 import gzip

@@ -20,7 +20,7 @@ _START_WITHIN: Final = 30.0
 
 
 class PreloadedProcess:
-    """A Python process in a session of its own; `arguments` begin with `-m` or `-c`.
+    """A Python process in a separate session; `arguments` begin with `-m` or `-c`.
 
     The streams are descriptors, which the caller may close after the start. `libraries` are those
     that this program imports in any case, beside the usual ones.

@@ -1,4 +1,4 @@
-"""Nothing that comes from outside becomes a header, an event or a line of its own."""
+"""Nothing that comes from outside becomes a new header, event or line."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ INJECTED = "X-Injected: yes"
 BREAKS = ("\r", "\n", "\r\n", "\n\n")
 NASTY = [f"a{end}{INJECTED}" for end in BREAKS] + [f"{end}a" for end in BREAKS]
 LINE_LIKE = "a\x0bb\x0cc\x1cd\x1ee\x85f\u2028g\u2029h"
-"""What `str.splitlines` takes for line ends, and the standard does not."""
+"""Line ends for `str.splitlines` that are none for the standard."""
 
 
 # On the server

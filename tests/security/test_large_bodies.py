@@ -84,7 +84,7 @@ def test_what_is_wrong_in_a_large_body_is_said(serve: Serve, chunked: bool) -> N
 def test_one_key_keeps_no_other_from_sending_large_bodies(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who announces large bodies and does not send them fills its own share of the room."""
+    """A client that announces large bodies and does not send them fills only its own share."""
     monkeypatch.setattr(body_memory, "_MAX_BODIES", 4)
     monkeypatch.setattr(body_memory, "_MAX_BODIES_PER_PRINCIPAL", 2)
     size = 3 * LARGE_BODY

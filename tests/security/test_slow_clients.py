@@ -2,7 +2,7 @@
 
 There are 200 of them; set `SLOW_CONNECTIONS` for more, up to half the limit of descriptors, since
 both ends of each connection are in this process. `make soak` holds 10,000 half-open connections
-against replicas in processes of their own.
+against replicas in separate processes.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _FLOOD = 10_000  # packets of a kilobyte: more than the buffers of a connection 
 
 
 def affordable(wished: int) -> int:
-    """How many connections this process can hold, of which it has both ends."""
+    """The number of connections that this process can hold, of which it has both ends."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(1, min(wished, MOST, (soft - _SPARE) // 2))
 

@@ -1,4 +1,4 @@
-"""Async tests without a plugin: each runs on an event loop of its own, within a time."""
+"""Async tests without a plugin: each runs on its own event loop, within a time."""
 
 import asyncio
 import functools

@@ -61,7 +61,7 @@ class Peer:
 
 
 class Answer:
-    """What came back so far."""
+    """The response so far."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.response = response

@@ -1,4 +1,4 @@
-"""A program of a test's own, in a process of its own, with every wait bounded."""
+"""A test's program, in a separate process, with every wait bounded."""
 
 import os
 import re
@@ -54,7 +54,7 @@ class Program:
 
     @property
     def errors(self) -> str:
-        """What it has written to stderr so far."""
+        """The stderr so far."""
         return self._errors
 
     @property

@@ -194,7 +194,7 @@ class Reader:
 
     @property
     def text(self) -> str:
-        """What the reader shows: without the packets that a REWIND has taken back."""
+        """The text that the reader shows, without the packets that a REWIND has taken back."""
         shown: list[tuple[int, str]] = []
         for found in self.packets:
             packet = found.packet

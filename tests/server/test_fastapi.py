@@ -1,4 +1,4 @@
-"""Mounted in FastAPI, whose mounts run no lifespan of their own."""
+"""Mounted in FastAPI, whose mounts run no lifespan."""
 
 from collections.abc import AsyncIterator
 from typing import Any

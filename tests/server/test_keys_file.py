@@ -272,7 +272,7 @@ def test_a_stream_of_the_old_key_is_read_with_the_new_one(path: Path) -> None:
         write(path, "two ann\n")
         app.reload_keys()
         assert (old.ask(envelope()).status, new.ask(envelope()).status) == (401, 200)
-        # Without a key of its own, /metrics follows.
+        # Without its own key, /metrics follows.
         assert [peer.http.get("/metrics").status_code for peer in peers] == [401, 200]
         for peer in peers:
             peer.close()

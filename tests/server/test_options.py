@@ -12,7 +12,7 @@ from coreason_client.server._options import Options, option_names
 from coreason_client.server.a2a import A2A
 from coreason_manifest.definitions.service import ServiceRequest
 
-# Arguments that are no options, or become one under another name.
+# Arguments that are not options, or become one under another name.
 OTHERS = {
     "_cuts",
     "_documents",

@@ -1,4 +1,4 @@
-"""What is reported of a job that fails again and again, at made-up times."""
+"""The reports about a job that fails again and again, at made-up times."""
 
 from itertools import accumulate
 

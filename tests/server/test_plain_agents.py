@@ -1,4 +1,4 @@
-"""Agents that are plain functions run in threads of their own."""
+"""Agents that are plain functions run in their own threads."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""What the operator reads about refusals and resumes, and that strangers cannot flood it."""
+"""The operator's lines about refusals and resumes; strangers cannot flood them."""
 
 import logging
 from typing import Any

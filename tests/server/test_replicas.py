@@ -155,7 +155,7 @@ def test_a_producer_that_lives_keeps_its_stream_beyond_its_lease(fleet: Fleet) -
     assert two.ask(body, answer.stream_id).packets == answer.packets
 
 
-# A process of its own, that can be killed and frozen. It never ends a stream.
+# A separate process, that can be killed and frozen. It never ends a stream.
 PROGRAM = """
 import asyncio, sys
 from coreason_client.server import AgentApp, LogError, ValkeyStreamLog, running
@@ -190,7 +190,7 @@ with running(AgentApp(count, log=log, agent_id="count", drain_timeout=0)) as ser
 
 
 class Process:
-    """A replica in a process of its own."""
+    """A replica in a separate process."""
 
     def __init__(self, fleet: Fleet, notes: Path) -> None:
         self._process = subprocess.Popen(
@@ -230,7 +230,7 @@ def process(fleet: Fleet, notes: Path) -> Iterator[Process]:
 
 @pytest.mark.proves("RES2-10c", "RES2-promise-crash")
 def test_a_producer_that_is_killed_ends_as_lost(fleet: Fleet, tmp_path: Path) -> None:
-    """How long that takes is measured with the default lease in test_schedule.py."""
+    """The time that it takes is measured with the default lease in test_schedule.py."""
 
     async def fresh(request: ServiceRequest, stream: AgentStream) -> None:
         await stream.write("a new attempt")

@@ -1,4 +1,4 @@
-"""What an agent can write, what is refused, and how a stream ends."""
+"""The output of an agent, refused values, and the end of a stream."""
 
 import json
 from typing import Any

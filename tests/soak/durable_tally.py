@@ -14,7 +14,7 @@ LOST = "producer_lost"
 
 @dataclass(slots=True)
 class DifferingReading(Reading):
-    """What one reader received of an answer of which one step differs in each run."""
+    """The part of one reader of an answer of which one step differs in each run."""
 
     valid: list[Packet] = field(default_factory=list)
     rewinds: int = 0

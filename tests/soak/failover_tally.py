@@ -42,7 +42,7 @@ def word(index: int, run: str) -> str:
 
 @dataclass(slots=True)
 class Reading:
-    """What one reader has of one answer."""
+    """One answer as one reader has it."""
 
     order: Order
     reader: Reader

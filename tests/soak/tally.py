@@ -18,7 +18,7 @@ MOST_SILENCE = 35.0  # longest time in seconds that a reader may wait for a pack
 
 @dataclass(slots=True)
 class Reading:
-    """What one reader received of one stream."""
+    """One stream as one reader received it."""
 
     order: Order
     request: ServiceRequest

@@ -1,4 +1,4 @@
-"""What the page about testing says of the kit is complete; tests/docs runs its code."""
+"""The pages about the testing kit are complete; tests/docs runs their code."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,12 @@ from pathlib import Path
 from coreason_client import testing
 from coreason_client.testing import FAULTS, plugin
 
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+# The first page, and the others.
+PAGE = "\n".join(
+    page.read_text(encoding="utf-8")
+    for page in [DOCS / "testing.md", *sorted(DOCS.glob("testing-*.md"))]
+)
 
 
 def test_a_reconnect_is_tested_in_six_lines() -> None:
@@ -28,7 +33,7 @@ def test_every_fault_is_described_as_it_describes_itself() -> None:
     assert listed == expected
 
 
-def test_every_fixture_and_every_name_is_on_the_page() -> None:
+def test_every_fixture_and_every_name_is_on_a_page() -> None:
     assert [name for name in plugin.__all__ if f"| `{name}` |" not in PAGE] == []
     results = {"FAULTS", "FakeAgent", "Fault", "FaultRun", "ReceivedRequest", "RecordedRequest"}
     results |= {"A2ARequest", "FakeA2A", "FakeModel", "ModelRequest", "Recorder", "Replay"}

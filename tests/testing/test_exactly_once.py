@@ -1,4 +1,4 @@
-"""What `assert_exactly_once` finds, and the words that it uses."""
+"""The findings of `assert_exactly_once`, and its words."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -38,7 +38,7 @@ TURNS = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a reader has found in an answer."""
+    """The content that a reader has found in an answer."""
 
     text: str
     calls: list[tuple[str, Any]]
@@ -275,7 +275,7 @@ def test_both_read_the_same(wire: str, *, stream: bool) -> None:
         with serving(turn) as url:
             theirs = read(url, stream=stream)
             found = ours(url, provider, stream=stream, **options)
-        if wire == "chat":  # reasoning is no part of that API
+        if wire == "chat":  # reasoning is not part of that API
             found = Found(found.text, found.calls, found.cut, found.tokens)
         assert found == theirs, name
         assert found.text == "".join(turn.text_pieces)

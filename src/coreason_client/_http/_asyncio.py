@@ -2,7 +2,7 @@
 
 httpcore2 uses asyncio through anyio, which opens a cancel scope with a timer for every read. With
 a thousand open streams that is most of the cost of a read. Here a read that finds data returns at
-once, and a read that has to wait starts no timer of its own: each connection has one timer for its
+once, and a read that has to wait starts no timer: each connection has one timer for its
 deadline. Other event loop libraries are served by the backend that this one replaces.
 """
 
@@ -92,7 +92,7 @@ class _Buffer(asyncio.Protocol):
 
     @property
     def is_readable(self) -> bool:
-        """Whether a read would return at once, with data or at the end of the connection."""
+        """True if a read would return at once, with data or at the end of the connection."""
         return bool(self._data) or self._ended
 
     async def read(self, max_bytes: int, timeout: float | None) -> bytes:

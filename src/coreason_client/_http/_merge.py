@@ -1,6 +1,6 @@
 """Merges the HTTP/1.1 chunks that one read received into one chunk. Pure.
 
-A streaming server sends every packet as an HTTP chunk of its own, and httpx2 runs h11 and five
+A streaming server sends every packet as a separate HTTP chunk, and httpx2 runs h11 and five
 generators for each chunk: that is most of the cost of a packet. This filter sits between the socket
 and h11. It combines all chunks of a chunked body that one read received into one chunk, and passes
 everything else through unchanged. After h11 has read the beginning of a body, the middle of the
@@ -63,7 +63,7 @@ class ChunkMerger:
 
     @property
     def response_complete(self) -> bool:
-        """Whether the last response was parsed to its end and no byte followed."""
+        """True if the last response was parsed to its end and no byte followed."""
         return self._clean and self._handler is _pass_through
 
     def receive(self, data: bytes) -> bytes:
@@ -74,7 +74,7 @@ class ChunkMerger:
 
     @property
     def in_body(self) -> bool:
-        """Whether h11 has read a part of a chunked body, and the rest may bypass it."""
+        """True if h11 has read a part of a chunked body, and the rest may bypass it."""
         return self._begun and self._handler == self._receive_body
 
     def unframe(self, data: bytes) -> tuple[bytes, bytes]:

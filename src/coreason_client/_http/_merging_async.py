@@ -33,7 +33,7 @@ class AsyncMergingStream(httpcore2.AsyncNetworkStream):
 
     @property
     def response_complete(self) -> bool:
-        """Whether the whole response has arrived."""
+        """True if the whole response has arrived."""
         return self._merger.response_complete
 
     async def read_body(self, timeout: float | None) -> bytes:

@@ -35,7 +35,7 @@ class MergingStream(httpcore2.NetworkStream):
 
     @property
     def response_complete(self) -> bool:
-        """Whether the whole response has arrived."""
+        """True if the whole response has arrived."""
         return self._merger.response_complete
 
     def read_body(self, timeout: float | None) -> bytes:

@@ -202,7 +202,7 @@ class Headers(Mapping[str, str]):
 class Request:
     """One request to send.
 
-    `without_client_defaults` means that the HTTP client adds nothing of its own, such as default
+    `without_client_defaults` means that the HTTP client adds nothing to it, such as default
     headers, cookies or authentication. It is set for a redirect to another origin, which must not
     carry credentials.
 

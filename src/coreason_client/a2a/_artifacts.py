@@ -75,7 +75,7 @@ class ReplayMatch:
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything that was delivered has been repeated."""
+        """True if everything that was delivered has been repeated."""
         return self._index == len(self._delivered)
 
     def skip_known(self, parts: Sequence[Part]) -> list[Part]:

@@ -76,12 +76,12 @@ class Assembly:
 
     @property
     def empty(self) -> bool:
-        """Whether there is neither a task nor a message yet."""
+        """True if there is neither a task nor a message yet."""
         return self._base is None and self.message is None
 
     @property
     def may_end(self) -> bool:
-        """Whether the stream may end now without being incomplete."""
+        """True if the stream may end now without being incomplete."""
         if self._base is None:
             return self.message is not None and not self._attached
         return self.ended or self.status.is_terminal or self.status.is_interrupted
@@ -334,7 +334,7 @@ class Generations:
 
     @property
     def proved(self) -> bool:
-        """Whether the numbers are known to count the changes of the task."""
+        """True if the numbers are known to count the changes of the task."""
         return self._proved and not self._ignored
 
     def record_id(self, event_id: bytes) -> None:

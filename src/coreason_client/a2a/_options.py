@@ -174,7 +174,7 @@ class Options(TypedDict, total=False):
             and metadata.
         on_response: a function that gets the same `CallInfo` when the call is over.
         on_event: a function that gets the same `CallInfo` and each event of a stream.
-        http_client: an `httpx2` or `httpx` client of your own, which stays open.
+        http_client: your own `httpx2` or `httpx` client, which stays open.
         max_event_bytes: the largest event of a stream that is accepted (10 MB).
         max_body_bytes: the largest response body that is accepted (10 MB).
     """

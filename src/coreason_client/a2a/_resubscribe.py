@@ -2,7 +2,7 @@
 
 It does no I/O and uses no threads and no event loop. `_assemble` decides what is new in an event;
 rules that do not depend on the protocol are in `_connections`. The rules, by their numbers in
-`docs/decisions.md`:
+`docs/decisions-a2a.md`:
 
 * End. If `_assemble` reports `ended`, the stream ends at once, even if the chunk contains more. An
   end of the body or a broken connection after AUTH_REQUIRED or a message is also an end. In all
@@ -126,7 +126,7 @@ class ResubscribeMachine:
 
     @property
     def reading(self) -> bool:
-        """Whether more bytes of this response are wanted."""
+        """True if more bytes of this response are wanted."""
         return self._connections.state is _READING
 
     # Steps

@@ -100,7 +100,7 @@ class AgentRoute:
 
     @property
     def needs_grpc(self) -> bool:
-        """Whether a call may go over gRPC."""
+        """True if a call may go over gRPC."""
         return any(interface.over_grpc for interface in self.interfaces)
 
     def call(

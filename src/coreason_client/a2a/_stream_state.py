@@ -57,7 +57,7 @@ class StreamOperation:
 
     @property
     def attaches(self) -> bool:
-        """Whether the stream began with an existing task, so no message would be sent twice."""
+        """True if the stream began with an existing task, so no message would be sent twice."""
         return self._attaches
 
     @property
@@ -69,17 +69,17 @@ class StreamOperation:
 
     @property
     def can_resume(self) -> bool:
-        """Whether the stream can continue over another connection, once its task is known."""
+        """True if the stream can continue over another connection, once its task is known."""
         return self.begun or self._attaches
 
     @property
     def fetches(self) -> bool:
-        """Whether the operation fetches the task itself."""
+        """True if the operation fetches the task itself."""
         return self.name == "get_task"
 
     @property
     def subscribes(self) -> bool:
-        """Whether the operation subscribes to the events of the task."""
+        """True if the operation subscribes to the events of the task."""
         return self.name == "resubscribe"
 
     @property
@@ -133,7 +133,7 @@ class ConnectionRecord:
 
     @property
     def only_repeated(self) -> bool:
-        """Whether it has brought events, but nothing new."""
+        """True if it has brought events, but nothing new."""
         return self.first_event_type is not None and not self.progressed
 
     def add(self, event: Event) -> bool:

@@ -50,7 +50,7 @@ class AsyncAgentCardResolver(AsyncClosing):
     """Fetches the cards of agents, and caches them as long as their servers allow.
 
     Args:
-        http_client: an `httpx2.AsyncClient` or `httpx.AsyncClient` of your own, which stays open.
+        http_client: your own `httpx2.AsyncClient` or `httpx.AsyncClient`, which stays open.
         headers: extra headers for every request.
         timeout: the limit in seconds, or an `httpx2.Timeout`.
         max_card_bytes: the largest card that is accepted.
@@ -152,7 +152,7 @@ class AsyncA2AClient(AsyncClosing):
 
     @classmethod
     def with_transport(cls, transport: AsyncTransport) -> Self:
-        """Create a client with a transport of your own."""
+        """Create a client with your own transport."""
         return cls._from_transport(transport, None)
 
     @classmethod

@@ -52,7 +52,7 @@ class AgentCardResolver(Closing):
     """Fetches the cards of agents, and caches them as long as their servers allow.
 
     Args:
-        http_client: an `httpx2.Client` or `httpx.Client` of your own, which stays open.
+        http_client: your own `httpx2.Client` or `httpx.Client`, which stays open.
         headers: extra headers for every request.
         timeout: the limit in seconds, or an `httpx2.Timeout`.
         max_card_bytes: the largest card that is accepted.
@@ -154,7 +154,7 @@ class A2AClient(Closing):
 
     @classmethod
     def with_transport(cls, transport: Transport) -> Self:
-        """Create a client with a transport of your own."""
+        """Create a client with your own transport."""
         return cls._from_transport(transport, None)
 
     @classmethod

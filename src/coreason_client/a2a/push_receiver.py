@@ -202,7 +202,7 @@ def _is_json(media_type: str) -> bool:
 
 def _by_name(headers: PushHeaders) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    # Frameworks have classes of their own, which are not always a `Mapping`.
+    # Frameworks have their own classes, which are not always a `Mapping`.
     pairs: Any = headers.items() if hasattr(headers, "items") else headers
     for name, value in pairs:
         found.setdefault(name.lower(), []).append(value)

@@ -115,12 +115,12 @@ class TaskState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the task is over."""
+        """True if the task is over."""
         return self in _TERMINAL
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the task waits for the user."""
+        """True if the task waits for the user."""
         return self in _INTERRUPTED
 
 
@@ -305,12 +305,12 @@ class TaskStatus(_Model):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the task is over."""
+        """True if the task is over."""
         return self.state in _TERMINAL
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the task waits for the user."""
+        """True if the task waits for the user."""
         return self.state in _INTERRUPTED
 
 

@@ -139,7 +139,7 @@ class Numbering:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether a stream that was begun elsewhere is still at its start position."""
+        """True if a stream that was begun elsewhere is still at its start position."""
         return self._start is not None and self.seq == self._start.seq
 
     def connect(self) -> None:
@@ -208,7 +208,7 @@ class Numbering:
 
     @property
     def starting_over(self) -> bool:
-        """Whether a reread has not brought a packet yet."""
+        """True if a reread has not brought a packet yet."""
         return self._kept is not None
 
     def begin_again(self, seq: int) -> None:
@@ -220,7 +220,7 @@ class Numbering:
 
     @property
     def gap_was_retried(self) -> bool:
-        """Whether a gap after the last number has already caused a reconnect."""
+        """True if a gap after the last number has already caused a reconnect."""
         return self._retried_gap == (self.stream, self.seq)
 
     def record_gap_retry(self) -> None:

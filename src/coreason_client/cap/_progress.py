@@ -111,7 +111,7 @@ class PacketProgress:
 
     @property
     def complete(self) -> bool:
-        """Whether the answer was read to its end."""
+        """True if the answer was read to its end."""
         return self._machine.complete
 
     def bookmark(self) -> Bookmark:
@@ -174,7 +174,7 @@ class ChatProgress:
 
     @property
     def complete(self) -> bool:
-        """Whether the answer was read to its end."""
+        """True if the answer was read to its end."""
         return self._record.exhausted if self._packets is None else self._packets.complete
 
     def bookmark(self) -> Bookmark:

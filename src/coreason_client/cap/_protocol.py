@@ -85,7 +85,7 @@ class Endpoint:
     strict_sequence: bool
     max_event_bytes: int
     proxies: bool
-    """Whether the proxies of the environment are used; False for a caller's own HTTP client."""
+    """True if the proxies of the environment are used; False for a caller's own HTTP client."""
 
     def __post_init__(self) -> None:
         _check_base_url(self.base_url)

@@ -13,8 +13,8 @@ in `_connections`. The rules, by their numbers in `docs/decisions.md`:
 * Rereads (11). A caller that handles REWIND events gets one instead of that error, and instead of a
   410 for its position: the stream is read again from its start.
 * Gaps (12). A jump means lost packets: reconnect once from the last good position. If the gap is
-  still there, the server numbers with gaps, which is legal: log one warning, or raise an error if
-  `strict_sequence` is set.
+  still there, the server skips sequence numbers, which is legal: log one warning, or raise an error
+  if `strict_sequence` is set.
 * Loss (6). Any transport failure, and an end of the body before CLOSE. A failed certificate check
   and a closed client are final.
 * Budget (7, 35). It limits losses in a row without a new packet; see `_retry_budget`. Only a DELTA
@@ -140,12 +140,12 @@ class ResumeMachine:
 
     @property
     def complete(self) -> bool:
-        """Whether the stream was read to its end."""
+        """True if the stream was read to its end."""
         return self._connections.finished
 
     @property
     def started(self) -> bool:
-        """Whether a request was sent."""
+        """True if a request was sent."""
         return self._connections.attempts > 0
 
     @property
@@ -160,7 +160,7 @@ class ResumeMachine:
 
     @property
     def reading(self) -> bool:
-        """Whether more bytes of this response are wanted."""
+        """True if more bytes of this response are wanted."""
         return self._connections.state is _READING
 
     def ended_early(self, why: str) -> CAPConnectionError:
@@ -378,7 +378,7 @@ class ResumeMachine:
                 return
             if self._strict_sequence:
                 raise self._errors.make(CAPProtocolError, f"{missing}, also after a reconnect")
-            logger.warning("%s, also after a reconnect: the server numbers with gaps", missing)
+            logger.warning("%s, also after a reconnect: the server skips sequence numbers", missing)
             self._gaps_are_legal = True
         numbering.skip_to(packet.seq)
 

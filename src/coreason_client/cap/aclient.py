@@ -36,7 +36,7 @@ class AsyncCAPClient(AsyncClosing):
             `max_retries`; 0 turns it off.
         deadline: the seconds within which the whole answer must be complete; heartbeats and
             reconnects do not extend it. None, the default, means no limit.
-        http_client: an `httpx2.AsyncClient` or `httpx.AsyncClient` of your own, which stays open.
+        http_client: your own `httpx2.AsyncClient` or `httpx.AsyncClient`, which stays open.
         user_id: the user id that `chat` sends.
         headers: extra headers for every request.
         strict_sequence: raise an error if packet numbers are missing and a reconnect does not

@@ -38,7 +38,7 @@ class CAPClient(Closing):
             `max_retries`; 0 turns it off.
         deadline: the seconds within which the whole answer must be complete; heartbeats and
             reconnects do not extend it. None, the default, means no limit.
-        http_client: an `httpx2.Client` or `httpx.Client` of your own, which stays open.
+        http_client: your own `httpx2.Client` or `httpx.Client`, which stays open.
         user_id: the user id that `chat` sends.
         headers: extra headers for every request.
         strict_sequence: raise an error if packet numbers are missing and a reconnect does not

@@ -35,7 +35,7 @@ class TranscriptTurn:
     """A message of the user and its answer."""
 
     time: str
-    """When the message was sent, in UTC."""
+    """The time at which the message was sent, in UTC."""
 
     question: str
     attachments: Sequence[str]

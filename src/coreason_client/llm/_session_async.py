@@ -95,7 +95,7 @@ class TimeLimits:
         self._groups: dict[int, set[TimeLimit]] = {}  # by the second in which they end
 
     def begin(self, seconds: float | None) -> TimeLimit:
-        """Begin the limit of the current task; None is no limit."""
+        """Begin the limit of the current task; None means no limit."""
         if seconds is None:
             return NO_LIMIT
         task, now = asyncio.current_task(self._loop), self._loop.time()

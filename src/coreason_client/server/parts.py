@@ -41,7 +41,7 @@ class Data:
 
 
 PartContent: TypeAlias = str | Mapping[str, Any] | Sequence[Any] | File | Link | Data
-"""What an agent may give as a part: a string is text, a dict or a list is data."""
+"""A value that an agent may give as a part: a string is text, a dict or a list is data."""
 
 
 def dump_parts(contents: Iterable[PartContent]) -> list[dict[str, Any]]:

@@ -158,7 +158,7 @@ class AgentStream:
 
     @property
     def resumed(self) -> Resumed | None:
-        """What an earlier run of the current step has written, if it continues one."""
+        """The output of an earlier run of the current step, if it continues one."""
         return self._steps.resumed
 
     def start_over(self) -> None:

@@ -114,7 +114,7 @@ class SyncAgentStream:
 
     @property
     def resumed(self) -> Resumed | None:
-        """What an earlier run of the current step has written, if it continues one."""
+        """The output of an earlier run of the current step, if it continues one."""
         return self._bridge.stream.resumed
 
     def start_over(self) -> None:

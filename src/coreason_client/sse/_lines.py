@@ -12,7 +12,7 @@ __all__ = ["LONGEST_FIELD_PREFIX", "Block", "parse_retry", "read_blocks"]
 # The fields of one block, collected line by line and checked against the limit.
 
 LONGEST_FIELD_PREFIX = len(b"retry: ")
-# A longer number is no sensible time, and `int` is slow for many digits or rejects them.
+# A longer number is not a sensible time, and `int` is slow for many digits or rejects them.
 _MAX_RETRY_DIGITS = 18
 
 

@@ -14,7 +14,7 @@ REWIND = "REWIND"
 def rewound_to(event: PresentationEvent | Mapping[str, Any]) -> int | None:
     """Return the last number that is still valid after a REWIND event, None for any other event.
 
-    An agent may use the name for an event of its own, so one without a usable number is not a
+    An agent may use the name for its own event, so one without a usable number is not a
     rewind.
     """
     if isinstance(event, PresentationEvent) or event.get("type") != REWIND:

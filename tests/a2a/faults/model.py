@@ -85,7 +85,7 @@ class Model:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more is going to happen."""
+        """True if nothing more is going to happen."""
         return self.happened >= len(self.happenings)
 
     def go_on(self, count: int) -> None:

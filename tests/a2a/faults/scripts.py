@@ -96,7 +96,7 @@ class TaskRun:
 
     @property
     def text(self) -> str:
-        """What a client has to have printed at the end."""
+        """The text that a client must have printed at the end."""
         return self.model.text
 
     def card(self) -> Json:
@@ -138,7 +138,7 @@ class Call:
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is a stream."""
+        """True if the answer is a stream."""
         return self.kind in ("stream", "subscribe")
 
     # The pieces of an answer.
@@ -270,7 +270,7 @@ def start(
     model = Model(dialect, counting(events, word, end), pace=4 if dialect == "0.3" else 0)
     fault = A2A_FAULTS[name]
     # The server looks names up among the faults of CAP streams: we take the plainest of these,
-    # and have its requests answered by a script of our own.
+    # and have its requests answered by our own script.
     run = server.run("correct")
     task_run = TaskRun(run, model, fault, options)
     run.fault = Fault(name, fault.summary, task_run.answer, plain_log, always=True)

@@ -81,22 +81,22 @@ def fails(fault: str, error: type[A2AError], text: str, *calls: str, **options: 
 
 
 def only_rpc(row: Row) -> Row:
-    """What HTTP+JSON has no place for: numbers of calls, codes of errors, answers around events."""
+    """Parts that HTTP+JSON lacks: numbers of calls, codes of errors, answers around events."""
     return replace(row, dialects=RPC)
 
 
 def no_old(row: Row) -> Row:
-    """What happens to subscriptions, which streams of 0.3 do without."""
+    """Faults of subscriptions, which streams of 0.3 do without."""
     return replace(row, dialects=("1.0", "rest"))
 
 
 def only_old(row: Row) -> Row:
-    """What happens when the task is fetched."""
+    """Faults while the task is fetched."""
     return replace(row, dialects=("0.3",))
 
 
 def in_each(fault: str, *calls: str, old: tuple[str, ...], **options: Any) -> list[Row]:
-    """What is healed by other calls in 0.3."""
+    """Faults that other calls repair in 0.3."""
     return [
         no_old(healed(fault, *calls, **options)),
         only_old(healed(fault, *old, **options)),
@@ -104,7 +104,7 @@ def in_each(fault: str, *calls: str, old: tuple[str, ...], **options: Any) -> li
 
 
 def only_one(row: Row) -> Row:
-    """What takes long, and has nothing to do with the dialect."""
+    """Faults that take long and do not depend on the dialect."""
     return replace(row, dialects=("1.0",))
 
 
@@ -223,7 +223,7 @@ class Tokens:
 
 @dataclass
 class Result:
-    """What a client made of a stream."""
+    """The result of a client that has read a stream."""
 
     events: list[Event]
     error: A2AError | None
@@ -231,7 +231,7 @@ class Result:
 
     @property
     def text(self) -> str:
-        """What a user has printed."""
+        """The text that a user has printed."""
         return "".join(event.text for event in self.events)
 
 
@@ -332,7 +332,7 @@ def check_position(result: Result) -> None:
 
 
 def check_requests(run: TaskRun) -> None:
-    """A message is the same whenever it is sent; each call has a number of its own."""
+    """A message is the same whenever it is sent; each call has its own number."""
     requests = run.run.requests
     bodies = [json.loads(request.body or b"{}") for request in requests]
     if run.model.dialect != "rest":

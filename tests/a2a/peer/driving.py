@@ -58,22 +58,22 @@ class Face:
 
     @property
     def base_url(self) -> str:
-        """Where its card is."""
+        """The URL of its card."""
         return f"{self.origin}/{self.path}"
 
     @property
     def is_old(self) -> bool:
-        """Whether it speaks 0.3."""
+        """True if it speaks 0.3."""
         return self.path.endswith("0.3")
 
     @property
     def is_rest(self) -> bool:
-        """Whether its binding is HTTP+JSON."""
+        """True if its binding is HTTP+JSON."""
         return "rest" in self.path
 
     @property
     def is_grpc(self) -> bool:
-        """Whether its binding is gRPC."""
+        """True if its binding is gRPC."""
         return "grpc" in self.path
 
     def variant(self, prefix: str) -> "Face":

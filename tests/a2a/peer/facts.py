@@ -1,4 +1,4 @@
-"""What the peer says, for the tests to compare with: they do not load the SDK themselves."""
+"""The answers of the peer, for tests that do not load the SDK themselves."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The program: one agent under several faces, each with a card of its own.
+"""The program: one agent under several faces, each with its own card.
 
 Every face is a path of the same server. It prints its port when it listens; it ends with the
 process.
@@ -144,7 +144,7 @@ def face(
 
 
 def nothing(handler: RequestHandler) -> list[BaseRoute]:
-    """Speak gRPC, which has a port of its own."""
+    """Speak gRPC, which has its own port."""
     return []
 
 

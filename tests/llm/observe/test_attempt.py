@@ -1,4 +1,4 @@
-"""What hooks see of a request and its response."""
+"""The request and the response as hooks see them."""
 
 from coreason_client._http._types import Headers, Request, ResponseHead
 from coreason_client.llm.observe._observer import ObservedAttempt

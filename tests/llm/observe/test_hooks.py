@@ -192,7 +192,7 @@ def test_a_cancelled_call_is_reported(server: Provider) -> None:
 
 
 class Veto(Exception):
-    """What a hook raises."""
+    """The error that a hook raises."""
 
 
 @both

@@ -1,4 +1,4 @@
-"""When a client reports, and what it costs when it does not."""
+"""The reports of a client, and the cost without them."""
 
 import subprocess
 import sys

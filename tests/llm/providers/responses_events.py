@@ -77,7 +77,7 @@ def outputs(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Accent:
-    """How a server writes a stream. At least one of `deltas`, `done` and `output` is true."""
+    """The form of a server's stream. At least one of `deltas`, `done` and `output` is true."""
 
     index: str  # "counted", "always 0" or "missing"
     ids: str  # "stable", "changing" or "missing": the ids of items in events

@@ -1,4 +1,4 @@
-"""What the wire table of Gemini cannot show: any JSON whatever, any cut, and single functions."""
+"""Cases that the wire table of Gemini cannot show: any JSON, any cut, and single functions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -208,7 +208,7 @@ def test_a_stream_cut_anywhere_is_the_same_answer(
     whole = ADAPTER.answer(_reply(parts, finishReason=reason) | {"usageMetadata": usage})
 
     events = [_reply(group) | {"usageMetadata": {"promptTokenCount": 3}} for group in groups]
-    if apart:  # the end in an event of its own, with or without a content
+    if apart:  # the end in a separate event, with or without a content
         events.append({"candidates": [{}]})
     events[-1]["candidates"][0]["finishReason"] = reason
     events[-1]["usageMetadata"] = usage

@@ -116,7 +116,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 @dataclass(frozen=True)
 class Accent:
-    """How a server writes the fragments of tool calls."""
+    """The form of the fragments of tool calls."""
 
     index: str  # "counted", "always 0" or "missing"
     repeats: bool  # the id and the name come with every fragment

@@ -1,4 +1,4 @@
-"""Which models of OpenAI reason, and so reject sampling parameters."""
+"""The models of OpenAI that reason, and so reject sampling parameters."""
 
 import pytest
 

@@ -244,7 +244,7 @@ def test_a_complete_answer_without_a_message_says_nothing_about_the_text() -> No
 
 
 def test_events_before_the_last_one_may_be_missing() -> None:
-    """What was lost is in the last event, or that event was added by a gateway."""
+    """The last event has what was lost, or a gateway has added it."""
     message = {"type": "message", "content": [{"type": "output_text", "text": "Hi there"}]}
     delta = {"type": "response.output_text.delta", "delta": "Hi", "sequence_number": 1}
     reader, pieces = read(delta, {**completed(message), "sequence_number": 9})

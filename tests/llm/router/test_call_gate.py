@@ -676,7 +676,7 @@ def test_a_key_is_fetched_once_the_attempt_is_reserved() -> None:
         "Bearer sk-old",
         "Bearer sk-new",
     ]
-    assert site.hosts == ["a", "a"]  # an old key is no reason for a cooldown
+    assert site.hosts == ["a", "a"]  # an old key is not a reason for a cooldown
     assert site.totals(BUDGET) == pytest.approx((PRICE, 0))
 
 

@@ -38,7 +38,7 @@ class Sky(BaseModel):
 
 
 def run(runner: Runner, server: Provider, client: dict[str, Any], **options: Any) -> Any:
-    """Run a model with a client that has options of its own."""
+    """Run a model with a client that has its own options."""
     options = {"messages": MESSAGES, "tools": [weather], **options}
     if runner.sync:
         with sync_client(server, **client) as ours:

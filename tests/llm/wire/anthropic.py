@@ -70,14 +70,14 @@ HIDDEN = {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix/LafPsn4aDFIT
 
 
 class City(BaseModel):
-    """What a caller might ask for."""
+    """A city with its facts."""
 
     name: str = Field(min_length=1)
     people: int = Field(ge=0)
 
 
 CITY_SENT = {
-    "description": "What a caller might ask for.",
+    "description": "A city with its facts.",
     "properties": {
         "name": {"title": "Name", "type": "string"},
         "people": {"title": "People", "type": "integer"},

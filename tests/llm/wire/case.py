@@ -9,7 +9,7 @@ from coreason_client.llm.errors import LLMError
 __all__ = ["USER", "Refused", "Stream", "Unary"]
 
 USER: Sequence[Mapping[str, Any]] = ({"role": "user", "content": "Hi"},)
-"""What is asked where the question does not matter."""
+"""The question where it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ HELLO = {"content": "Hello!", "tool_calls": [], "finish_reason": "stop"}
 
 
 class Place(BaseModel):
-    """Where somebody is."""
+    """A location."""
 
     city: str
 

@@ -57,7 +57,7 @@ DURATIONS = {
 COUNTS = {"prompt_eval_count": 26, "eval_count": 29}
 USAGE = {"prompt_tokens": 26, "completion_tokens": 29, "total_tokens": 55}
 ESTIMATED = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, "estimated": True}
-"""What "Hi" and "Hello!" come to where Ollama counted nothing."""
+"""The estimate for "Hi" and "Hello!" where Ollama counted nothing."""
 HELLO = {"content": "Hello!", "tool_calls": [], "finish_reason": "stop"}
 
 

@@ -194,7 +194,7 @@ COUNTED = chunk(usage={**usage(), **DETAILS})
 
 USAGE = {"prompt_tokens": 19, "completion_tokens": 10, "total_tokens": 29}
 ESTIMATED = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, "estimated": True}
-"""What "Hi" and "Hello!" come to where nobody counted."""
+"""The estimate for "Hi" and "Hello!" where nobody counted."""
 
 
 def data(content: str | None = "Hello!", finish: str = "stop", **more: Any) -> dict[str, Any]:

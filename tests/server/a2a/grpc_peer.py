@@ -29,7 +29,7 @@ def expected_code(error: A2AJSONRPCError) -> str:
 
 
 class Doors:
-    """What an agent waits for, and what it reports, on the event loop of a test."""
+    """The events that an agent waits for and sets, on the event loop of a test."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()

@@ -99,7 +99,7 @@ class Desk:
 
 
 class World:
-    """An application with one webhook, on a clock of its own."""
+    """An application with one webhook, on its own clock."""
 
     def __init__(self, app: AgentApp, log: MemoryStreamLog, desk: Desk) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""What an agent knows of the message that it answers."""
+"""The metadata of the message that an agent answers."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Which addresses notifications may be sent to."""
+"""The addresses to which notifications may be sent."""
 
 from ipaddress import ip_address
 

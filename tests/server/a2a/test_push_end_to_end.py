@@ -48,7 +48,7 @@ NAMES = {
 
 
 class Inbox:
-    """What a receiver has accepted; `trouble` is called for each event before that."""
+    """The events that a receiver has accepted; `trouble` is called for each event before that."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []

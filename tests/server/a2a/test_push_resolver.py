@@ -1,4 +1,4 @@
-"""Lookups of hosts, each in a thread of its own."""
+"""Lookups of hosts, each in its own thread."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Which URLs notifications may be sent to."""
+"""The URLs to which notifications may be sent."""
 
 import pytest
 from hypothesis import given

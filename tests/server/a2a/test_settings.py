@@ -1,4 +1,4 @@
-"""What an application offers over A2A."""
+"""The offer of an application over A2A."""
 
 from typing import Any
 

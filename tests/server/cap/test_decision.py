@@ -1,4 +1,4 @@
-"""Whether a request starts, joins, resumes or is refused: a table of facts and decisions."""
+"""A request starts, joins, resumes or is refused: a table of facts and decisions."""
 
 from dataclasses import replace
 from typing import Any
@@ -333,7 +333,7 @@ def test_every_request_comes_to_a_decision(
 
 
 def check_read(decision: object, asked_for: list[str]) -> None:
-    """A GET needs no body, opens nothing, and reads only a stream of its own."""
+    """A GET needs no body, opens nothing, and reads only its own stream."""
     assert not {"BODY", "OPENED"} & set(asked_for)
     assert isinstance(decision, Join | Resume | Refuse)
     if not isinstance(decision, Refuse):

@@ -1,4 +1,4 @@
-"""What a body says: its fingerprint, and that a large one is read as a small one is."""
+"""The content of a body: its fingerprint; a large one is read as a small one is."""
 
 import json
 from hashlib import sha256

@@ -226,7 +226,7 @@ Action = Write | Event | Step | Loop | Raise | Die | Together | Cancel | Hurry
 
 @dataclass
 class World:
-    """What outlives a process: how often each step's function was called."""
+    """The memory that outlives a process: how often each step's function was called."""
 
     calls: Counter[str] = field(default_factory=Counter)
     die: Callable[[], None] = lambda: None
@@ -331,7 +331,7 @@ def result_of(here: str) -> str:
 
 @dataclass(frozen=True)
 class Remains:
-    """What is in the log of a running stream when its process dies."""
+    """The log of a running stream when its process dies."""
 
     packets: list[tuple[str, Any]]
     notes: list[Note]
@@ -339,7 +339,7 @@ class Remains:
 
 @dataclass
 class Answer:
-    """What a reader of the finished stream has; `remains` are those of each death before it."""
+    """The finished stream as a reader has it; `remains` are those of each death before it."""
 
     outcome: str | None
     packets: list[tuple[str, Any]]

@@ -73,4 +73,4 @@ async def test_they_need_no_slots(
         assert await until(lambda: len(runtime_of(second).producers) == number)
         # An agent that writes no more and calls no step has still done everything again.
         assert await until(lambda: all(one.settled for one in runtime_of(second).producers))
-    assert caplog.records == []  # that the agents get StreamEnded is no error of theirs
+    assert caplog.records == []  # that the agents get StreamEnded is not an error of theirs

@@ -93,7 +93,7 @@ class Failed(Exception):
 
 @dataclass
 class Expected:
-    """What an agent writes in an undisturbed run."""
+    """The output of an agent in an undisturbed run."""
 
     packets: list[str] = field(default_factory=list)
 

@@ -268,7 +268,7 @@ def test_a_packet_of_the_body_instead_of_a_step_is_a_difference() -> None:
 
 
 def test_a_rewind_does_not_pass_a_step_that_runs() -> None:
-    """What that step has written again would be void, and it would not write it a third time."""
+    """The second output of that step would be void, and it would not write it a third time."""
     machine = replay("ab", begun("s#1", 1), begun("s#1/t#1", 2))
     call(machine, "s#1")
     call(machine, "s#1/t#1")

@@ -1,4 +1,4 @@
-"""What is valid of a stream after rewinds."""
+"""The valid part of a stream after rewinds."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Which step may write now."""
+"""The step that may write now."""
 
 import pytest
 from hypothesis import given

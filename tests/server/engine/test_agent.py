@@ -1,4 +1,4 @@
-"""What counts as an agent is decided when the application is made."""
+"""The kind of an agent is decided when the application is made."""
 
 import functools
 import logging

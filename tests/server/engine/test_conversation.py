@@ -1,4 +1,4 @@
-"""What a conversation keeps of a turn, however its answer ended."""
+"""A conversation keeps a part of each turn, however its answer ended."""
 
 import asyncio
 import contextlib

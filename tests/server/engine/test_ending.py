@@ -1,4 +1,4 @@
-"""Whether a stream has ended: every order of the things that can happen to it."""
+"""The end of a stream: every order of the things that can happen to it."""
 
 from itertools import permutations
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""When leases are renewed in the place of a blocked event loop."""
+"""The renewal of leases in the place of a blocked event loop."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""What is reported about an event loop, at made-up times."""
+"""The reports about an event loop, at made-up times."""
 
 from hypothesis import given
 from hypothesis import strategies as st

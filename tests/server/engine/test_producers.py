@@ -1,4 +1,4 @@
-"""What becomes of a producer when its readers leave, and how many of them a key may have."""
+"""A producer whose readers disconnect, and the number of readers that a key may have."""
 
 import asyncio
 from collections.abc import Sequence, Sized

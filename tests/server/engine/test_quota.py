@@ -1,4 +1,4 @@
-"""How much a principal may use: in one process, and in several that share a limit."""
+"""The quota of a principal: in one process, and in several that share a limit."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -168,7 +168,7 @@ def test_a_loop_that_does_not_run_at_the_moment_is_not_blocked(
 
 
 def test_a_fork_has_no_watchdog_and_stops_in_order() -> None:
-    """In a process of its own: whoever forks this one forks its threads' locks too."""
+    """In a separate process: whoever forks this one forks its threads' locks too."""
     program = """
 import asyncio, os, sys
 from coreason_client.server.engine import _watchdog

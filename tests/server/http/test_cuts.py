@@ -1,4 +1,4 @@
-"""Which connections are cut, and when: without sockets."""
+"""The connections that are cut, and the moment: without sockets."""
 
 from contextlib import ExitStack
 from uuid import UUID

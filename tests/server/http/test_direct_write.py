@@ -68,7 +68,7 @@ def unchunked(body: bytes) -> bytes:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What was written directly."""
+    """The bytes that were written directly."""
     found: list[bytes] = []
 
     def noting(scope: Scope) -> Any:

@@ -1,4 +1,4 @@
-"""Who sends a request, and whether it may."""
+"""The sender of a request, and its permission."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How often a key may ask: the arithmetic, and what clients see of it over real HTTP."""
+"""The rate of a key: the arithmetic, and what clients see of it over real HTTP."""
 
 import asyncio
 import itertools
@@ -231,7 +231,7 @@ def test_a_resume_that_joins_gives_back_what_it_took(serve: Serve, clock: Clock)
 
 @pytest.mark.parametrize("whose", ["nobody", "somebody else"])
 def test_a_resume_of_nothing_counts(serve: Serve, clock: Clock, whose: str) -> None:
-    """An invented position is no way around the limit, nor is that of another's stream."""
+    """An invented position does not avoid the limit, nor does that of another's stream."""
     peer = serve(hello, key="a", api_keys=["a", "b"], max_requests_per_minute=3)
     other = Peer(str(peer.http.base_url), "b")
     stream_id = uuid4() if whose == "nobody" else other.ask().stream_id

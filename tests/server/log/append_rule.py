@@ -1,4 +1,4 @@
-"""What becomes of an append to a stream of epoch 2 that has three entries.
+"""The result of an append to a stream of epoch 2 that has three entries.
 
 The same table is held against the rule in Python and against the script in the store.
 """

@@ -1,4 +1,4 @@
-"""Who is held back for a moment, and who never is."""
+"""The calls that are held back for a moment, and those that never are."""
 
 from random import Random
 

@@ -245,7 +245,7 @@ asyncio.run(main())
 
 
 def test_expiry_frees_space_on_a_disk_that_is_really_full(tmp_path: Path) -> None:
-    """A file system of 24 MiB in memory, in a namespace of its own."""
+    """A file system of 24 MiB in memory, in a separate namespace."""
     mount = 'mount -t tmpfs -o size=24m tmpfs "$0"'
     inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     if (

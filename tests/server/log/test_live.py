@@ -1,4 +1,4 @@
-"""What the logs share for live streams, and that a subclass may replace any part of it."""
+"""The common part of the logs for live streams; a subclass may replace any part of it."""
 
 from collections.abc import Sequence
 from uuid import UUID, uuid4

@@ -1,4 +1,4 @@
-"""What only the memory log does: it makes room, and works for several event loops at once."""
+"""Only the memory log makes room, and works for several event loops at once."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What the memory log drops to stay within its bound, and in which order."""
+"""The memory log drops streams in a fixed order to stay within its bound."""
 
 from collections.abc import Iterator
 from uuid import UUID

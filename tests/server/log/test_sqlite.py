@@ -1,4 +1,4 @@
-"""What only the SQLite log does: the file, its lock, its thread and its cache."""
+"""Only the SQLite log has a file, its lock, its thread and its cache."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""What only the Valkey log does: several logs on one store, and a store that has its days."""
+"""Only the Valkey log has several logs on one store, and a store that fails."""
 
 import asyncio
 import gc
@@ -453,7 +453,7 @@ async def test_a_store_in_failover_is_waited_for(own_server: ValkeyServer) -> No
 
 
 def connections(server: ValkeyServer) -> int:
-    """How many there have ever been."""
+    """The number of all that there have ever been."""
     return int(server.command("INFO", "stats")["total_connections_received"])
 
 
@@ -635,7 +635,7 @@ async def test_a_password_is_used_and_never_shown(caplog: pytest.LogCaptureFixtu
 
 @asynccontextmanager
 async def behind_tls(folder: Path) -> AsyncIterator[int]:
-    """A door with a lock before the shared server, which has none of its own."""
+    """A door with a lock before the shared server, which has none."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -1,4 +1,4 @@
-"""What is redacted of the address of a store."""
+"""The redacted parts of the address of a store."""
 
 from urllib.parse import quote
 

@@ -1,4 +1,4 @@
-"""What each change of an index sends to the store."""
+"""The commands that each change of an index sends to the store."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Which streams a process owns, and until when."""
+"""The streams that a process owns, and the end of their leases."""
 
 from uuid import uuid4
 

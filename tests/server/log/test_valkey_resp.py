@@ -61,7 +61,7 @@ def test_replies_are_read_whatever_pieces_they_come_in(
 @FEW
 @given(st.lists(st.lists(st.binary() | st.text() | st.integers(), min_size=1), max_size=5))
 def test_packed_commands_are_arrays_of_their_arguments(commands: list[list[Any]]) -> None:
-    # A lone surrogate is no text that a command is made of.
+    # A lone surrogate cannot be part of a command.
     commands = [
         [a if not isinstance(a, str) else a.encode("utf-8", "ignore").decode() for a in command]
         for command in commands

@@ -26,7 +26,7 @@ async def test_what_runs_for_ever_starts_again_and_is_reported_once(
         runs.append(1)
         if len(runs) == 5:
             enough.set()
-        if len(runs) != 3:  # an end without an error is no reason to stop either
+        if len(runs) != 3:  # an end without an error is not a reason to stop either
             raise ZeroDivisionError
 
     task = asyncio.ensure_future(_tasks.run_forever(work, "this task"))

@@ -25,7 +25,7 @@ class _EndedAtOnceError(Exception):
 
 
 class ValkeyServer:
-    """One server process; what it keeps is in a folder of its own."""
+    """One server process; its files are in its own folder."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class ValkeyCluster:
 
 @cache
 def shared_server() -> ValkeyServer:
-    """The server that all tests of this process share; each keeps to a prefix of its own."""
+    """The server that all tests of this process share; each has its own prefix."""
     server = ValkeyServer()
     atexit.register(server.close)
     return server

@@ -1,4 +1,4 @@
-"""How many log lines of one kind are written, at made-up times."""
+"""The limit of log lines of one kind, at made-up times."""
 
 from itertools import accumulate
 

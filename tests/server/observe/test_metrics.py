@@ -63,7 +63,7 @@ NAMES = {
 
 
 class Scrape:
-    """What a scraper has read."""
+    """The metrics that a scraper has read."""
 
     def __init__(self, text: str) -> None:
         self.families = {

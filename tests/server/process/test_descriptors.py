@@ -1,4 +1,4 @@
-"""How many connections a limit of file descriptors allows."""
+"""The number of connections that a limit of file descriptors allows."""
 
 import pytest
 

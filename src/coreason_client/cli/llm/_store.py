@@ -116,7 +116,7 @@ class ConversationStore:
             return [turn_of(row, blobs) for row in found]
 
     def conversations(self, limit: int, text: str = "") -> list[Summary]:
-        """Return the latest conversations, the latest first; -1 is no limit.
+        """Return the latest conversations, the latest first; -1 means no limit.
 
         With `text`, only those with a question or an answer that contains it.
 

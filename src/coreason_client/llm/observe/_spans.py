@@ -76,7 +76,7 @@ class CallTelemetry:
     """Reports one call to OpenTelemetry.
 
     A failure has the status ERROR and an `error.type`. A call that the caller cancels, or a stream
-    that it closes early, is no failure.
+    that it closes early, is not a failure.
     """
 
     def __init__(self, instruments: Instruments, plan: Any) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["MetricNames", "Telemetry"]
 
 MetricNames: TypeAlias = Literal["released", "latest", "both"]
-"""Which names of the conventions the metrics have; see `docs/llm-operating.md`."""
+"""The names of the conventions that the metrics have; see `docs/llm-operating.md`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

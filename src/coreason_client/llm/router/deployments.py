@@ -139,7 +139,7 @@ class Router:
         return f"Router({list(self.deployments)!r})"
 
     def models(self) -> Iterator[str]:
-        """Yield the models in the fallbacks that are no names of deployments."""
+        """Yield the models in the fallbacks that are not names of deployments."""
         for table in (self.fallbacks, self.context_fallbacks, self.filter_fallbacks):
             for names in table.values():
                 yield from (name for name in names if name not in self.deployments)

@@ -111,7 +111,7 @@ def is_inside(path: str, outer: str) -> bool:
 
 @dataclass(slots=True)
 class Step:
-    """What the journal knows of one step. `done` is None while it has not ended."""
+    """The journal's record of one step. `done` is None while it has not ended."""
 
     path: str
     policy: Policy

@@ -96,7 +96,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a step with the policy "resume" needs to continue after its packets so far.
+    """The state from which a step with the policy "resume" continues after its packets so far.
 
     `seq` is the number of the packet that it was stored with, None if it was stored alone.
     """

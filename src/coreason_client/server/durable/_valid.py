@@ -1,4 +1,4 @@
-"""What is valid of a stream's packets: a REWIND packet makes those after a number void. No I/O."""
+"""The valid packets of a stream: a REWIND packet makes those after a number void. No I/O."""
 
 from collections.abc import Collection
 

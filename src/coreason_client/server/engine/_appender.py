@@ -89,7 +89,7 @@ class _Batch:
 
 
 class KeptBatches:
-    """What the log has acknowledged of one stream lately; it can be sent again.
+    """The latest entries of one stream that the log has acknowledged; they can be sent again.
 
     `notes` is the number of notes in the log, None if the stream has no journal. `lost` are the
     batches that the log has lost, and `resends` is how often in a row it has lost some. Without

@@ -92,7 +92,7 @@ _MISSING_STEP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a restarted agent is compared with: the journal and the packets of its stream."""
+    """The journal and the packets of a stream, with which a restarted agent is compared."""
 
     journal: Journal
     logged: tuple[Logged, ...]

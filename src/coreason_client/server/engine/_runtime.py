@@ -34,7 +34,7 @@ logger = logging.getLogger("coreason_client.server")
 
 
 Service: TypeAlias = "Callable[[Runtime], Coroutine[Any, Any, None]]"
-"""What a protocol does in the background of a runtime, until it is cancelled."""
+"""The background work of a protocol in a runtime, until it is cancelled."""
 
 
 class Runtime:

@@ -59,7 +59,7 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What an earlier run of a step has written.
+    """The packets that an earlier run of a step has written.
 
     `text` is the text of its packets, `packets` are their ops and payloads, and `checkpoint` is the
     last one that it stored, None if it stored none.
@@ -141,7 +141,7 @@ class Steps:
 
     @property
     def resumed(self) -> Resumed | None:
-        """What an earlier run of the current step has written, None if it continues none."""
+        """The output of an earlier run of the current step, None if it continues none."""
         step = self.current
         if step is None or step.resumed is None:
             return None

@@ -1,4 +1,4 @@
-"""Who sends a request, and whether it may: the checks that all protocols have in common."""
+"""The checks that all protocols have in common: the sender of a request, and its permission."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain

@@ -135,7 +135,7 @@ class Worker(Generic[Connection]):
         self._lost = False  # the database must not be written any more
         self._lock = threading.Lock()  # no job is queued after `refusal` is set
         self.refusal: str | None = None
-        """Why new jobs are refused, None while the worker accepts them."""
+        """The reason why new jobs are refused, None while the worker accepts them."""
 
     def start(self) -> None:
         """Start the thread and wait until it is connected.

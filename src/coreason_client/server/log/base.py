@@ -299,7 +299,7 @@ class StreamLog(ABC):
 
     @property
     def degraded(self) -> str | None:
-        """Why new streams should go to another server, None if there is no reason."""
+        """The reason why new streams should go to another server, None if there is no reason."""
         return None
 
     @abstractmethod

@@ -157,7 +157,7 @@ class Begun(NamedTuple):
 
 
 class TurnText(NamedTuple):
-    """What a stream adds to its conversation."""
+    """The turn that a stream adds to its conversation."""
 
     conversation: Conversation
     turn: bytes
@@ -178,7 +178,7 @@ class TaskStore(ABC):
     """Keeps tasks. Each operation is atomic, and may be called on any replica."""
 
     deliveries: DeliveryStore
-    """Who is sent the events of the tasks; the deliveries of a task are dropped with it."""
+    """The receivers of the events of tasks; the deliveries of a task are dropped with it."""
 
     on_ended: Callable[[UUID], Awaitable[None]] | None = None
     """Stores the state of a task whose last stream has ended; see the module."""

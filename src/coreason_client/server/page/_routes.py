@@ -45,7 +45,7 @@ _MAX_SEED: Final = 2**53 - 1  # larger numbers change in JavaScript
 
 
 class CutRequest(BaseModel):
-    """Which stream to cut now, and again after numbers of packets that follow from a seed."""
+    """The stream to cut now, and again after numbers of packets that follow from a seed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -77,7 +77,7 @@ class ModelToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelFailure:
-    """An error of the provider: a turn of its own, or the end of a turn that has begun.
+    """An error of the provider: a whole turn, or the end of a turn that has begun.
 
     Attributes:
         status: the HTTP status, from 400 to 599.

@@ -111,7 +111,7 @@ async def huge_event(
 
 @fault(always=True)
 async def slow_drip(exchange: FaultExchange, *, of: Literal["body", "wire"] = "body") -> None:
-    """Write 1, 2, 3, 4, 1, ... bytes at a time, as chunks of their own or with the framing cut."""
+    """Write 1, 2, 3, 4, 1, ... bytes at a time, as separate chunks or with the framing cut."""
     sizes = itertools.cycle((1, 2, 3, 4))
     write = exchange.chunk if of == "body" else exchange.send
     remaining = exchange.remaining()
@@ -269,7 +269,7 @@ async def gap_once(exchange: FaultExchange) -> None:
 
 @fault(always=True, log=gap_log)
 async def gap_always(exchange: FaultExchange) -> None:
-    """Number with a gap: `skip` numbers do not exist."""
+    """Skip sequence numbers: `skip` of them do not exist."""
     await exchange.serve_rest()
 
 

@@ -1,4 +1,4 @@
-"""Clients that are no dependencies of ours: installed on demand, once for each environment.
+"""Clients that are not dependencies: installed on demand, once for each environment.
 
 They are in a folder of the environment, so `make clean` removes them. If the registry cannot be
 reached, a test with such a client is skipped; in CI it fails, so that nobody overlooks it.

@@ -1,4 +1,4 @@
-"""The clients of a2a-sdk 0.3, @a2a-js/sdk and google-adk, each in a process of its own."""
+"""The clients of a2a-sdk 0.3, @a2a-js/sdk and google-adk, each in its own process."""
 
 import os
 import sys
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.timeout(120)  # the first run installs the clients
 
 BINDINGS = ["JSONRPC", "HTTP+JSON"]
 OLDER = [("JSONRPC", "A2AClientJSONRPCError"), ("HTTP+JSON", "A2AClientHTTPError")]
-"""The older client has no error of its own for a task that does not exist."""
+"""The older client has no special error for a task that does not exist."""
 
 
 def expected(completed: str, input_required: str, canceled: str) -> dict[str, Any]:
-    """What every client must get; only the names of the states differ."""
+    """The result of every client; only the names of the states differ."""
     return {
         "sent": [completed, "Hello from TCK"],
         "message": "Direct message response",

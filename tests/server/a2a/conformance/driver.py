@@ -1,4 +1,4 @@
-"""What the drivers of all bindings have in common.
+"""The common part of the drivers of all bindings.
 
 A driver calls operations by their names in the specification. Results are the JSON objects of 1.0,
 refusals are `Refused`. It knows the specification and nothing of our own client.

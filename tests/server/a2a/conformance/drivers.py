@@ -12,7 +12,7 @@ from .grpc_driver import GRPC
 
 
 class HTTPDriver(Driver):
-    """What the two bindings over HTTP have in common."""
+    """The common part of the two bindings over HTTP."""
 
     @property
     def http(self) -> httpx2.Client:

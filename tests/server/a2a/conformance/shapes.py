@@ -1,4 +1,4 @@
-"""What the objects of 1.0 must look like: the proto file of the specification decides.
+"""The shape of the objects of 1.0: the proto file of the specification decides.
 
 The official messages refuse unknown fields, wrong types and unknown enum names. What they cannot
 know is checked by hand: required fields, camelCase, the form of times.

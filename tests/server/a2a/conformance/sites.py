@@ -38,7 +38,7 @@ class _Script:
 
 
 class Stage:
-    """What held agents write: a test gives them lines, from its own thread."""
+    """The output of held agents: a test gives them lines, from its own thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Who may do what: keys, and tasks that belong to somebody else."""
+"""The permissions of callers: keys, and tasks that belong to somebody else."""
 
 import ssl
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the card does not declare is refused, and what it requires is demanded."""
+"""A capability that the card does not declare is refused; one that it requires is demanded."""
 
 from collections.abc import Callable, Iterator
 

@@ -88,7 +88,7 @@ def test_the_history_of_an_answer(ann: Driver, length: int) -> None:
 
 
 def context_of(ann: Driver, count: int) -> tuple[str, list[str]]:
-    """Return a context of its own and the ids of its tasks, the latest first."""
+    """Return a new context and the ids of its tasks, the latest first."""
     context = fresh("context")
     ids = [completed(ann, contextId=context)["id"] for _ in range(count)]
     return context, ids[::-1]

@@ -26,7 +26,7 @@ class Notification:
 
 
 class Webhooks:
-    """All webhooks of the tests: each test has paths of its own."""
+    """All webhooks of the tests: each test has its own paths."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -92,7 +92,7 @@ def task_notifications(
 ) -> list[Notification]:
     """Return the notification for a client of 0.3: the task, if its status may have changed.
 
-    The text of an answer alone is no reason for one, because each has the whole task.
+    The text of an answer alone is not a reason for one, because each has the whole task.
     """
     changed = any(
         (generation_of(one.event) or 0) > delivered and not one.event.keys() & {_UPDATE, "message"}

@@ -195,7 +195,7 @@ class KeyNames:
         return self.due_deliveries[shard(task_id.hex)]
 
     def of_principal(self, principal: str, what: Literal["tasks", "reservations", "bucket"]) -> str:
-        """What there is of a principal, given by its digest.
+        """A key of a principal, given by its digest.
 
         `tasks` is the index of its tasks: a hash. `reservations` is what each process has reserved
         of its limits: a string. `bucket` is the time at which it may again send all requests of a

@@ -109,7 +109,7 @@ class ValkeyStreamLog(LiveLog):
 
     @property
     def degraded(self) -> str | None:
-        """Why new streams should go to another server, None if there is no reason."""
+        """The reason why new streams should go to another server, None if there is no reason."""
         session = self._sessions.get()
         confirmation = None if session is None else session.store.confirmation
         return "replicas missing" if confirmation is not None and confirmation.missing else None

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class NewTask(NamedTuple):
-    """What is stored with a stream of a task; `fields` and `values` only with the first one.
+    """The data stored with a stream of a task; `fields` and `values` only with the first one.
 
     `replaces` is the stream that the request may name although it is taken.
     """

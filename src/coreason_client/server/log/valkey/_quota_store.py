@@ -18,7 +18,7 @@ __all__ = ["GIVE_TOKEN", "RESERVE", "TAKE_TOKEN", "ValkeyQuotas"]
 # them again.
 
 # KEYS reservations, a string with a line for each owner: its name, its units of streams and of
-# readers, and the time until which they are reserved. It is no hash, because a hash would need
+# readers, and the time until which they are reserved. It is not a hash, because a hash would need
 # another command for its time to live. ARGV owner, now, end of the lease, its milliseconds; then
 # for streams and for readers: held, wanted, limit. The reply is what was granted of each.
 RESERVE = Script("""
