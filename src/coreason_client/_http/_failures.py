@@ -5,7 +5,6 @@ different, and `httpx` may not be installed, so exceptions are recognised by cla
 """
 
 import ssl
-from types import TracebackType
 
 from ._types import FailureKind, TransportFailure
 
@@ -39,12 +38,7 @@ class translated:  # noqa: N801 - used as `with translated():`
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception):
             kind = _kind_of(error)
             if kind is not None:

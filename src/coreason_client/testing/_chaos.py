@@ -9,7 +9,6 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias, get_args
 from urllib.parse import SplitResult, urlsplit
 
@@ -226,12 +225,7 @@ class ChaosProxy:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close all connections; a failed block gets the report as a note."""
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -243,12 +237,7 @@ class ChaosProxy:
         """Listen on a free port."""
         return self.__enter__()  # starting a thread takes no time
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close all connections; a failed block gets the report as a note."""
         self.__exit__(kind, error, trace)
 

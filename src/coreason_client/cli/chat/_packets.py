@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from coreason_manifest.definitions.presentation import (
@@ -44,12 +43,7 @@ class PacketPresenter:
         self._output.__enter__()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         self._output.__exit__(exc_type, exc, traceback)
         if exc_type is None and self._cited:
             cited = enumerate(self._cited.values(), 1)

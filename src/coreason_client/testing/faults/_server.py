@@ -8,7 +8,6 @@ import asyncio
 import threading
 import uuid
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from ...errors import ArgumentError
@@ -119,12 +118,7 @@ class FaultServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Stop; raise the errors of the server, because a fault that failed proves nothing."""
         if self._thread is not None and not self._thread.stop():
             raise RuntimeError("the fault server did not stop")
