@@ -134,13 +134,13 @@ class SSEDecoder:
             chunk = self._normalise(chunk)
         template = self._template
         if template is not None and not self._pending and len(chunk) <= self.max_event_bytes:
-            event = template.read_one(chunk, self.last_event_id_bytes)
-            if event is not None:
+            found = template.read_one(chunk, self.last_event_id_bytes)
+            if found is not None:
                 self._misses = 0
-                self.last_event_id_bytes = event.id_bytes
+                self.last_event_id_bytes = found[0].id_bytes
                 if template.retry_ms is not None:
                     self._retry_ms = template.retry_ms
-                return [event]
+                return found
         events: list[ServerSentEvent] = []
         try:
             if self._pending or self._at_start or self._block is not None:
