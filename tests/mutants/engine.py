@@ -344,7 +344,7 @@ _PROCESS = (
         "        try:",
     ),
     _mutant(
-        "http/_root_path.py",
+        "http/_hosts.py",
         "a prefix that the proxy has passed on is added again",
         'if not outer and path.startswith(f"{prefix}/"):',
         "if False:",

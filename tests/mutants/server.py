@@ -600,7 +600,7 @@ _IN_THE_TURNS = (
 
 _IN_THE_HEAD = (
     _mutant(
-        "http/_root_path.py",
+        "http/_hosts.py",
         "an encoded slash is a slash",
         'if b"%2f" not in (scope.get("raw_path") or b"").lower():',
         "if True:",

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coreason_client.sse import ServerSentEvent
-from coreason_client.sse._lines import read_blocks
+from coreason_client.sse._block import read_blocks
 from coreason_client.sse._template import Template, learn
 
 LEARNED = [

@@ -34,9 +34,8 @@ from .http._body import drain_body
 from .http._cuts import Cuts
 from .http._cuttable import serve_cuttable
 from .http._gate import Gate
-from .http._hosts import AllowedHosts, checked_origins
+from .http._hosts import AllowedHosts, checked_origins, encoded_slash_problem, with_root_path
 from .http._problems import Problem, Refusals
-from .http._root_path import encoded_slash_problem, with_root_path
 from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
 from .log.quotas import quotas_of

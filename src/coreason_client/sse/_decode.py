@@ -14,8 +14,8 @@ The rules (WHATWG HTML, section "Server-sent events", interpreting an event stre
 
 Implementation: line ends are normalised to LF chunk by chunk. Complete blocks are read with the
 template of an earlier block (`_template.py`) if they have its shape, otherwise line by line
-(`_lines.py`). A block that is larger than some size, or that may exceed the limit, is collected in
-parts (`_block.py`). This is our own decoder because none of those on PyPI passes the standard's
+(`_block.py`). A block that is larger than some size, or that may exceed the limit, is collected in
+parts. This is our own decoder because none of those on PyPI passes the standard's
 own tests, and because it is several times faster (`bench/README.md`).
 """
 
@@ -24,9 +24,8 @@ import sys
 from collections.abc import Iterator
 
 from ..errors import ArgumentError
-from ._block import LONGEST_FIELD_PREFIX, Block
+from ._block import LONGEST_FIELD_PREFIX, Block, read_blocks
 from ._event import ServerSentEvent, SSEEventTooLarge
-from ._lines import read_blocks
 from ._template import Template, learn
 
 __all__ = ["DEFAULT_MAX_EVENT_BYTES", "SSEDecoder", "SSEEventTooLarge", "ServerSentEvent"]

@@ -20,9 +20,8 @@ dropped, which matters if the template has no space there.
 
 from collections.abc import Sequence
 
-from ._block import parse_retry
+from ._block import parse_retry, read_blocks
 from ._event import ServerSentEvent, new_event
-from ._lines import read_blocks
 
 __all__ = ["Template", "learn"]
 

@@ -9,7 +9,7 @@ from starlette.routing import Mount
 
 from coreason_client import CAPClient
 from coreason_client.server import AgentApp, running
-from coreason_client.server.http._root_path import encoded_slash_problem, with_root_path
+from coreason_client.server.http._hosts import encoded_slash_problem, with_root_path
 from tests.each import each
 
 from ..peer import LIMIT

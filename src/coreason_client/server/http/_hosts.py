@@ -1,4 +1,4 @@
-"""The Host and Origin headers that a server without keys accepts. Pure: headers in, a refusal out.
+"""The Host, Origin and path of a request that a server accepts. Pure: headers in, a refusal out.
 
 A browser lets any web page send requests to any server, and a server without keys cannot tell the
 senders apart. Two rules keep out pages of other sites. With keys or tickets neither rule applies,
@@ -17,7 +17,7 @@ because a page does not have one of its own accord.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -27,7 +27,13 @@ from urllib.parse import urlsplit
 from ...errors import ArgumentError
 from ._problems import Problem
 
-__all__ = ["AllowedHosts", "Headers", "checked_origins"]
+__all__ = [
+    "AllowedHosts",
+    "Headers",
+    "checked_origins",
+    "encoded_slash_problem",
+    "with_root_path",
+]
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -248,3 +254,29 @@ def _foreign(origin: str) -> Problem:
 
 def _shown(text: str) -> str:
     return repr(text[:_MAX_SHOWN])
+
+
+# The path, and the prefix below which a proxy serves an application. A proxy may remove the prefix
+# from the path of a request or pass it on. Both give the same scope: `root_path` has the prefix and
+# `path` begins with it, as ASGI requires.
+
+
+def with_root_path(scope: MutableMapping[str, Any], prefix: str) -> MutableMapping[str, Any]:
+    """Return the scope of a request below the prefix; a mount inside it is kept."""
+    outer, path = scope.get("root_path", ""), scope["path"]
+    if not prefix or outer == prefix:  # the server itself may have the same option
+        return scope
+    if not outer and path.startswith(f"{prefix}/"):
+        return {**scope, "root_path": prefix}
+    return {**scope, "root_path": prefix + outer, "path": prefix + path}
+
+
+def encoded_slash_problem(scope: MutableMapping[str, Any]) -> Problem | None:
+    """Return the refusal of a path with an encoded slash.
+
+    ASGI decodes the path, so `/agents/one%2Fassist` would look like `/agents/one/assist`, although
+    a proxy in front, and its access rules, see another path.
+    """
+    if b"%2f" not in (scope.get("raw_path") or b"").lower():
+        return None
+    return Problem(404, "not-found", "A path with an encoded slash (%2F) does not exist.")
