@@ -92,7 +92,7 @@ def _exported(module: Module) -> list[str]:
     is_definition = module.path.startswith("coreason_manifest.") and "._" not in module.path
     if not module.is_init_module and not is_definition:
         return []
-    return [str(name) for name in module.exports or ()]
+    return [str(name) for name in module.exports or module.imports]  # imports of a lazy package
 
 
 class _Plain:

@@ -23,7 +23,7 @@ from types import FrameType
 __all__ = ["FIGURES", "Figure", "main"]
 
 SRC = Path(__file__).resolve().parent.parent / "src"
-_GENERATED = ("# Generated ", "# -*- coding: utf-8 -*-\n# Generated ")
+_GENERATED = ("# Generated ", '"""Generated ', "# -*- coding: utf-8 -*-\n# Generated ")
 _SMALL_FILE = 40
 _LONG_FUNCTION = 40
 

@@ -1,9 +1,11 @@
 """The public face: the names, their docstrings, and what importing them costs."""
 
+import ast
 import importlib
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -20,7 +22,8 @@ from coreason_client import (
     llm,
 )
 
-FACES = ["coreason_client", "coreason_client.a2a", "coreason_client.llm", "coreason_client.sse"]
+LAZY = ["coreason_client", "coreason_client.a2a", "coreason_client.llm"]
+FACES = [*LAZY, "coreason_client.sse"]
 DEFINITIONS = [
     f"coreason_manifest.definitions.{name}"
     for name in ("message", "presentation", "request", "service", "session")
@@ -54,6 +57,22 @@ def test_public_names_are_sorted_and_there(module: str) -> None:
     assert list(face.__all__) == sorted(face.__all__)
     for name in face.__all__:
         assert getattr(face, name) is not None
+
+
+@pytest.mark.parametrize("module", [*LAZY, "coreason_client.testing"])
+def test_type_checkers_know_the_names_that_are_imported_on_first_use(module: str) -> None:
+    face: Any = importlib.import_module(module)
+    tree = ast.parse(Path(face.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    assert ast.unparse(block.test) == "TYPE_CHECKING"
+    known = {
+        str(alias.asname): "." * node.level + (node.module or "")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert known == face._MODULES
+    assert sorted({*known, *({"__version__"} & {*face.__all__})}) == face.__all__
 
 
 @pytest.mark.parametrize("module", [*FACES, *DEFINITIONS])

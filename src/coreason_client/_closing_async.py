@@ -1,7 +1,6 @@
 """An async context manager for anything that has an `aclose` method, and the closing of streams."""
 
 from collections.abc import AsyncGenerator
-from types import TracebackType
 from typing import Any, Self
 
 from ._drive import Reading, is_running
@@ -18,12 +17,7 @@ class AsyncClosing:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

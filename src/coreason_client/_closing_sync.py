@@ -3,7 +3,6 @@
 """A context manager for anything that has a `close` method, and the closing of streams."""
 
 from collections.abc import Generator
-from types import TracebackType
 from typing import Any, Self
 
 from ._drive import Reading, is_running
@@ -20,12 +19,7 @@ class Closing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -49,6 +49,17 @@ class Address:
         secrets = (self.password, self.username, self.sentinel_password, self.sentinel_username)
         return redact(text, secrets)
 
+    def connection_options(self, timeout: float) -> dict[str, Any]:
+        """Return what each connection of the library gets, beside its host and its port."""
+        return {
+            "username": self.username,
+            "password": self.password,
+            "socket_timeout": timeout,
+            "socket_connect_timeout": timeout,
+            "protocol": 2,
+            **self.tls_options,
+        }
+
 
 def parse_address(url: str, *, with_sentinel: bool = False) -> Address:
     """Parse ``valkey://user:password@host:port/db``; the scheme may be redis, with an s for TLS.

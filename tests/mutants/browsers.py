@@ -102,11 +102,25 @@ MUTANTS = (
         _CUTS,
     ),
     _mutant(
+        "http/_cuttable.py",
+        "a stream without X-Stream-ID cannot be cut",
+        "        if self._connection is None and len(self._head) < _SEARCHED:\n",
+        "        if False:\n",
+        "tests/inspector/test_cuttable.py",
+    ),
+    _mutant(
+        "http/_cuttable.py",
+        "comments count as packets",
+        "            elif self._has_data:\n",
+        "            else:\n",
+        f"{_T}/http/test_event_count.py",
+    ),
+    _mutant(
         "cap/_routes.py",
         "anybody may cut a stream",
         "        await owned(await self._runtime(), principal, stream_id)\n",
         "        await self._runtime()\n",
-        f"{_T}/cap/test_cut_response.py",
+        f"{_T}/http/test_cut_connections.py",
     ),
     _mutant(
         "page/_routes.py",

@@ -8,7 +8,6 @@ _T = "tests/inspector"
 _ACCESS = f"{_T}/test_access.py"
 _PROXY = f"{_T}/test_cap_proxy.py"
 _HEADERS = f"{_T}/test_cap_headers.py"
-_CUTTABLE = f"{_T}/test_cuttable.py"
 _PACKETS = f"{_T}/test_a2a_packets.py"
 _A2A = f"{_T}/test_a2a_backend.py"
 
@@ -87,20 +86,6 @@ MUTANTS = (
         'stream_in_path(request.path_params["stream_id"])',
         'request.path_params["stream_id"]',
         _PROXY,
-    ),
-    _mutant(
-        "_cuttable.py",
-        "a stream without X-Stream-ID cannot be cut",
-        "        if self._connection is None and len(self._head) < _SEARCHED:\n",
-        "        if False:\n",
-        _CUTTABLE,
-    ),
-    _mutant(
-        "_cuttable.py",
-        "comments count as packets",
-        "            elif self._has_data:\n",
-        "            else:\n",
-        f"{_T}/test_event_count.py",
     ),
     _mutant(
         "_a2a_packets.py",

@@ -259,19 +259,19 @@ MUTANTS = (
         'f"seq {self.seq}"',
     ),
     _sse(
-        "_lines",
+        "_block",
         "the line end between two lines of data does not count",
         "self._check(len(self.data) - 1, len(line))",
         'self._check(len(self.data) - self.data.count(b"\\n"), len(line))',
     ),
     _sse(
-        "_lines",
+        "_block",
         "an unfinished line does not count",
         "            size += len(line) - (5 if",
         "            size += 0 * len(line) - (0 if",
     ),
     _sse(
-        "_lines",
+        "_block",
         "a reconnection time may have 19 digits",
         "len(value) <= _MAX_RETRY_DIGITS",
         "len(value) <= _MAX_RETRY_DIGITS + 1",
@@ -290,21 +290,9 @@ MUTANTS = (
     ),
     _sse(
         "_template",
-        "an id with a NUL counts if many events arrive together",
-        "    def _events_of(self, pieces: list[bytes], last_event_id: bytes)"
-        " -> list[ServerSentEvent] | None:\n"
-        '        if _NUL in b"".join(pieces):\n'
-        "            return None\n"
-        "        event_type, middle, lowest = self._event, self._middle, self._lowest\n"
-        "        events: list[ServerSentEvent] = []\n"
-        "        for piece in pieces:\n"
-        "            data, found, event_id",
-        "    def _events_of(self, pieces: list[bytes], last_event_id: bytes)"
-        " -> list[ServerSentEvent] | None:\n"
-        "        event_type, middle, lowest = self._event, self._middle, self._lowest\n"
-        "        events: list[ServerSentEvent] = []\n"
-        "        for piece in pieces:\n"
-        "            data, found, event_id",
+        "an id with a NUL counts if a block has the shape of an earlier one",
+        "                    if _NUL in other:\n                        return None\n",
+        "",
     ),
     _sse(
         "_template",

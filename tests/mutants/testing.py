@@ -116,11 +116,12 @@ MUTANTS = (
         "",
         "test_exactly_once.py",
     ),
-    _kit(
+    Mutant(
         "text that was taken back counts",
-        "            pieces = [piece for piece in pieces if piece[0] <= to_seq]\n",
+        "coreason_manifest/definitions/rewind.py",
+        "            valid = [kept for kept in valid if kept.seq <= to_seq]\n",
         "            pass\n",
-        "test_exactly_once.py",
+        (f"{_T}/test_exactly_once.py", "tests/definitions/test_last_packet.py"),
     ),
     _kit(
         "names are looked up without a network",

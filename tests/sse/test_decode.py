@@ -553,7 +553,7 @@ def test_the_parser_is_our_own_and_knows_no_protocol_above() -> None:
     found = {name for path in sources for name in imports_of(path)}
     ours = {name for name in found if name.startswith(".")}
     assert ours <= {
-        *("._decode", "._encode", "._event", "._lines", "._stream", "._template"),
+        *("._block", "._decode", "._encode", "._event", "._stream", "._template"),
         "..errors",
     }
     assert found - ours <= sys.stdlib_module_names | {"collections.abc"}

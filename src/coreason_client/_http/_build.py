@@ -4,7 +4,6 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from .._clock import monotonic
@@ -66,12 +65,7 @@ class translated:  # noqa: N801 - used as `with translated():`
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception):
             kind = _kind_of(error)
             if kind is not None:

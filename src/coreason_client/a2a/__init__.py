@@ -8,130 +8,112 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._auth import (
-        Auth,
+    from ._auth import Auth as Auth
+    from ._card import CardKeys as CardKeys
+    from ._card_signatures import verify_card as verify_card
+    from ._oauth import ClientCredentials as ClientCredentials
+    from ._options import CallInfo as CallInfo
+    from ._options import CallOptions as CallOptions
+    from ._options import Options as Options
+    from .aclient import AsyncA2AClient as AsyncA2AClient
+    from .aclient import AsyncAgentCardResolver as AsyncAgentCardResolver
+    from .aclient import default_async_resolver as default_async_resolver
+    from .client import A2AClient as A2AClient
+    from .client import AgentCardResolver as AgentCardResolver
+    from .client import default_resolver as default_resolver
+    from .errors import A2ACardSignatureError as A2ACardSignatureError
+    from .errors import A2AConnectionError as A2AConnectionError
+    from .errors import A2AEmptyResultError as A2AEmptyResultError
+    from .errors import A2AError as A2AError
+    from .errors import A2AHTTPError as A2AHTTPError
+    from .errors import A2AJSONError as A2AJSONError
+    from .errors import A2AJSONRPCError as A2AJSONRPCError
+    from .errors import A2ANoSupportedInterfaceError as A2ANoSupportedInterfaceError
+    from .errors import A2AOriginError as A2AOriginError
+    from .errors import A2APushError as A2APushError
+    from .errors import A2AResponseTooLargeError as A2AResponseTooLargeError
+    from .errors import A2ASSEParseError as A2ASSEParseError
+    from .errors import A2AStreamClosedError as A2AStreamClosedError
+    from .errors import A2ATimeoutError as A2ATimeoutError
+    from .errors import A2ATokenError as A2ATokenError
+    from .errors import ClientError as ClientError
+    from .errors import ContentTypeNotSupportedError as ContentTypeNotSupportedError
+    from .errors import ExtendedAgentCardNotConfiguredError as ExtendedAgentCardNotConfiguredError
+    from .errors import ExtensionSupportRequiredError as ExtensionSupportRequiredError
+    from .errors import InternalError as InternalError
+    from .errors import InvalidAgentResponseError as InvalidAgentResponseError
+    from .errors import InvalidParamsError as InvalidParamsError
+    from .errors import InvalidRequestError as InvalidRequestError
+    from .errors import JSONParseError as JSONParseError
+    from .errors import MethodNotFoundError as MethodNotFoundError
+    from .errors import PushNotificationNotSupportedError as PushNotificationNotSupportedError
+    from .errors import TaskNotCancelableError as TaskNotCancelableError
+    from .errors import TaskNotFoundError as TaskNotFoundError
+    from .errors import UnsupportedOperationError as UnsupportedOperationError
+    from .errors import VersionNotSupportedError as VersionNotSupportedError
+    from .push_receiver import PushReceiver as PushReceiver
+    from .push_receiver import read_push as read_push
+    from .streams import AsyncEventStream as AsyncEventStream
+    from .streams import EventStream as EventStream
+    from .transport import AsyncCardTransport as AsyncCardTransport
+    from .transport import AsyncGrpcTransport as AsyncGrpcTransport
+    from .transport import AsyncJsonRpcTransport as AsyncJsonRpcTransport
+    from .transport import AsyncRestTransport as AsyncRestTransport
+    from .transport import AsyncTransport as AsyncTransport
+    from .transport import CardTransport as CardTransport
+    from .transport import GrpcTransport as GrpcTransport
+    from .transport import JsonRpcTransport as JsonRpcTransport
+    from .transport import RestTransport as RestTransport
+    from .transport import Transport as Transport
+    from .types import AgentCapabilities as AgentCapabilities
+    from .types import AgentCard as AgentCard
+    from .types import AgentCardSignature as AgentCardSignature
+    from .types import AgentExtension as AgentExtension
+    from .types import AgentInterface as AgentInterface
+    from .types import AgentProvider as AgentProvider
+    from .types import AgentSkill as AgentSkill
+    from .types import APIKeySecurityScheme as APIKeySecurityScheme
+    from .types import Artifact as Artifact
+    from .types import AuthenticationInfo as AuthenticationInfo
+    from .types import CancelTaskRequest as CancelTaskRequest
+    from .types import (
+        DeleteTaskPushNotificationConfigRequest as DeleteTaskPushNotificationConfigRequest,
     )
-    from ._card import (
-        CardKeys,
-    )
-    from ._card_signatures import (
-        verify_card,
-    )
-    from ._oauth import (
-        ClientCredentials,
-    )
-    from ._options import (
-        CallInfo,
-        CallOptions,
-        Options,
-    )
-    from .aclient import (
-        AsyncA2AClient,
-        AsyncAgentCardResolver,
-        default_async_resolver,
-    )
-    from .client import (
-        A2AClient,
-        AgentCardResolver,
-        default_resolver,
-    )
-    from .errors import (
-        A2ACardSignatureError,
-        A2AConnectionError,
-        A2AEmptyResultError,
-        A2AError,
-        A2AHTTPError,
-        A2AJSONError,
-        A2AJSONRPCError,
-        A2ANoSupportedInterfaceError,
-        A2AOriginError,
-        A2APushError,
-        A2AResponseTooLargeError,
-        A2ASSEParseError,
-        A2AStreamClosedError,
-        A2ATimeoutError,
-        A2ATokenError,
-        ClientError,
-        ContentTypeNotSupportedError,
-        ExtendedAgentCardNotConfiguredError,
-        ExtensionSupportRequiredError,
-        InternalError,
-        InvalidAgentResponseError,
-        InvalidParamsError,
-        InvalidRequestError,
-        JSONParseError,
-        MethodNotFoundError,
-        PushNotificationNotSupportedError,
-        TaskNotCancelableError,
-        TaskNotFoundError,
-        UnsupportedOperationError,
-        VersionNotSupportedError,
-    )
-    from .push_receiver import (
-        PushReceiver,
-        read_push,
-    )
-    from .streams import (
-        AsyncEventStream,
-        EventStream,
-    )
-    from .transport import (
-        AsyncCardTransport,
-        AsyncGrpcTransport,
-        AsyncJsonRpcTransport,
-        AsyncRestTransport,
-        AsyncTransport,
-        CardTransport,
-        GrpcTransport,
-        JsonRpcTransport,
-        RestTransport,
-        Transport,
+    from .types import Event as Event
+    from .types import GetExtendedAgentCardRequest as GetExtendedAgentCardRequest
+    from .types import GetTaskPushNotificationConfigRequest as GetTaskPushNotificationConfigRequest
+    from .types import GetTaskRequest as GetTaskRequest
+    from .types import HTTPAuthSecurityScheme as HTTPAuthSecurityScheme
+    from .types import (
+        ListTaskPushNotificationConfigsRequest as ListTaskPushNotificationConfigsRequest,
     )
     from .types import (
-        AgentCapabilities,
-        AgentCard,
-        AgentCardSignature,
-        AgentExtension,
-        AgentInterface,
-        AgentProvider,
-        AgentSkill,
-        APIKeySecurityScheme,
-        Artifact,
-        AuthenticationInfo,
-        CancelTaskRequest,
-        DeleteTaskPushNotificationConfigRequest,
-        Event,
-        GetExtendedAgentCardRequest,
-        GetTaskPushNotificationConfigRequest,
-        GetTaskRequest,
-        HTTPAuthSecurityScheme,
-        ListTaskPushNotificationConfigsRequest,
-        ListTaskPushNotificationConfigsResponse,
-        ListTasksRequest,
-        ListTasksResponse,
-        Message,
-        MessageSendConfiguration,
-        MutualTlsSecurityScheme,
-        OAuth2SecurityScheme,
-        OpenIdConnectSecurityScheme,
-        Part,
-        Role,
-        SecurityRequirement,
-        SecurityScheme,
-        SendMessageConfiguration,
-        SendMessageRequest,
-        SubscribeToTaskRequest,
-        Task,
-        TaskArtifactUpdateEvent,
-        TaskPushNotificationConfig,
-        TaskResubscriptionRequest,
-        TaskState,
-        TaskStatus,
-        TaskStatusUpdateEvent,
-        UnknownEvent,
+        ListTaskPushNotificationConfigsResponse as ListTaskPushNotificationConfigsResponse,
     )
+    from .types import ListTasksRequest as ListTasksRequest
+    from .types import ListTasksResponse as ListTasksResponse
+    from .types import Message as Message
+    from .types import MessageSendConfiguration as MessageSendConfiguration
+    from .types import MutualTlsSecurityScheme as MutualTlsSecurityScheme
+    from .types import OAuth2SecurityScheme as OAuth2SecurityScheme
+    from .types import OpenIdConnectSecurityScheme as OpenIdConnectSecurityScheme
+    from .types import Part as Part
+    from .types import Role as Role
+    from .types import SecurityRequirement as SecurityRequirement
+    from .types import SecurityScheme as SecurityScheme
+    from .types import SendMessageConfiguration as SendMessageConfiguration
+    from .types import SendMessageRequest as SendMessageRequest
+    from .types import SubscribeToTaskRequest as SubscribeToTaskRequest
+    from .types import Task as Task
+    from .types import TaskArtifactUpdateEvent as TaskArtifactUpdateEvent
+    from .types import TaskPushNotificationConfig as TaskPushNotificationConfig
+    from .types import TaskResubscriptionRequest as TaskResubscriptionRequest
+    from .types import TaskState as TaskState
+    from .types import TaskStatus as TaskStatus
+    from .types import TaskStatusUpdateEvent as TaskStatusUpdateEvent
+    from .types import UnknownEvent as UnknownEvent
 
-_HOMES = {
+_MODULES = {
     "A2ACardSignatureError": ".errors",
     "A2AClient": ".client",
     "A2AConnectionError": ".errors",
@@ -232,105 +214,6 @@ _HOMES = {
     "verify_card": "._card_signatures",
 }
 
-__all__ = [
-    "A2ACardSignatureError",
-    "A2AClient",
-    "A2AConnectionError",
-    "A2AEmptyResultError",
-    "A2AError",
-    "A2AHTTPError",
-    "A2AJSONError",
-    "A2AJSONRPCError",
-    "A2ANoSupportedInterfaceError",
-    "A2AOriginError",
-    "A2APushError",
-    "A2AResponseTooLargeError",
-    "A2ASSEParseError",
-    "A2AStreamClosedError",
-    "A2ATimeoutError",
-    "A2ATokenError",
-    "APIKeySecurityScheme",
-    "AgentCapabilities",
-    "AgentCard",
-    "AgentCardResolver",
-    "AgentCardSignature",
-    "AgentExtension",
-    "AgentInterface",
-    "AgentProvider",
-    "AgentSkill",
-    "Artifact",
-    "AsyncA2AClient",
-    "AsyncAgentCardResolver",
-    "AsyncCardTransport",
-    "AsyncEventStream",
-    "AsyncGrpcTransport",
-    "AsyncJsonRpcTransport",
-    "AsyncRestTransport",
-    "AsyncTransport",
-    "Auth",
-    "AuthenticationInfo",
-    "CallInfo",
-    "CallOptions",
-    "CancelTaskRequest",
-    "CardKeys",
-    "CardTransport",
-    "ClientCredentials",
-    "ClientError",
-    "ContentTypeNotSupportedError",
-    "DeleteTaskPushNotificationConfigRequest",
-    "Event",
-    "EventStream",
-    "ExtendedAgentCardNotConfiguredError",
-    "ExtensionSupportRequiredError",
-    "GetExtendedAgentCardRequest",
-    "GetTaskPushNotificationConfigRequest",
-    "GetTaskRequest",
-    "GrpcTransport",
-    "HTTPAuthSecurityScheme",
-    "InternalError",
-    "InvalidAgentResponseError",
-    "InvalidParamsError",
-    "InvalidRequestError",
-    "JSONParseError",
-    "JsonRpcTransport",
-    "ListTaskPushNotificationConfigsRequest",
-    "ListTaskPushNotificationConfigsResponse",
-    "ListTasksRequest",
-    "ListTasksResponse",
-    "Message",
-    "MessageSendConfiguration",
-    "MethodNotFoundError",
-    "MutualTlsSecurityScheme",
-    "OAuth2SecurityScheme",
-    "OpenIdConnectSecurityScheme",
-    "Options",
-    "Part",
-    "PushNotificationNotSupportedError",
-    "PushReceiver",
-    "RestTransport",
-    "Role",
-    "SecurityRequirement",
-    "SecurityScheme",
-    "SendMessageConfiguration",
-    "SendMessageRequest",
-    "SubscribeToTaskRequest",
-    "Task",
-    "TaskArtifactUpdateEvent",
-    "TaskNotCancelableError",
-    "TaskNotFoundError",
-    "TaskPushNotificationConfig",
-    "TaskResubscriptionRequest",
-    "TaskState",
-    "TaskStatus",
-    "TaskStatusUpdateEvent",
-    "Transport",
-    "UnknownEvent",
-    "UnsupportedOperationError",
-    "VersionNotSupportedError",
-    "default_async_resolver",
-    "default_resolver",
-    "read_push",
-    "verify_card",
-]
+__all__ = sorted(_MODULES)
 
-__getattr__, __dir__ = lazy(__name__, _HOMES, __all__)
+__getattr__, __dir__ = lazy(__name__, _MODULES, __all__)

@@ -65,6 +65,13 @@ class ApiKeyCredential(Credential):
         return f"Bearer {await self.get_async(refresh=True)}"
 
 
+_OF_STREAMS = {
+    "Accept": "text/event-stream",
+    "Cache-Control": "no-cache",
+    "Content-Type": "application/json",
+}
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """The address of an agent service and the settings for it; checked when it is created.
@@ -123,20 +130,13 @@ class Endpoint:
         _check_deadline(deadline)
         if not isinstance(request, ServiceRequest):
             raise TypeError(f"request must be a ServiceRequest, got {type(request).__name__}")
-        protocol_headers = {
-            "Accept": "text/event-stream",
-            "Cache-Control": "no-cache",
-            "Content-Type": "application/json",
-            "X-Request-ID": str(request.request_id),
-        }
-        fixed = self._headers(protocol_headers, headers)
-        url = f"{self.base_url}/assist"
+        fixed = self._headers({**_OF_STREAMS, "X-Request-ID": str(request.request_id)}, headers)
         content = request.to_json().encode()  # once, so that every attempt sends the same bytes
         timeouts = self._timeouts(timeout)
 
         def attempt(cursor: str | None) -> Request:
             sent = fixed if cursor is None else {**fixed, "Last-Event-ID": cursor}
-            return Request("POST", url, sent, content, timeouts)
+            return Request("POST", f"{self.base_url}/assist", sent, content, timeouts)
 
         return ResumeMachine(
             attempt,

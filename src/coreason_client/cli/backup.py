@@ -70,21 +70,26 @@ def backup(
     """
     with exit_codes():
         source = _sqlite_path(store)
-        from ..server.log._backup import back_up
-
-        try:
-            size = back_up(source, file, timeout)
-        except FileExistsError:
-            raise Failure(f"{file} exists and was not changed: give another name") from None
-        except FileNotFoundError as error:
-            raise Failure(f"{error.filename} does not exist") from None
-        except OSError as error:
-            raise Failure(f"the backup failed: {error}") from None
+        size = _copied_bytes(source, file, timeout)
         if as_json:
             result = {"store": str(source), "file": str(file), "bytes": size}
             open_output(as_json=True).record(lambda: json.dumps(result))
         else:
             print_stdout(f"Copied {source} to {file}, {size:,} bytes.")
+
+
+def _copied_bytes(source: Path, file: Path, timeout: float) -> int:
+    """Copy a store, and return the size of the copy."""
+    from ..server.log._backup import back_up
+
+    try:
+        return back_up(source, file, timeout)
+    except FileExistsError:
+        raise Failure(f"{file} exists and was not changed: give another name") from None
+    except FileNotFoundError as error:
+        raise Failure(f"{error.filename} does not exist") from None
+    except OSError as error:
+        raise Failure(f"the backup failed: {error}") from None
 
 
 def _sqlite_path(store: str | None) -> Path:

@@ -13,6 +13,7 @@ from ..server.errors import LogError
 from ..server.http._auth import Keys
 from ..server.http._body import drain_body
 from ..server.http._cuts import Cuts
+from ..server.http._cuttable import serve_cuttable
 from ..server.http._hosts import AllowedHosts
 from ..server.http._problems import Problem, Refusals
 from ..server.observe._metrics import NO_METRICS
@@ -20,7 +21,6 @@ from ..server.page import CONFIG_PATH, CutRequest, PageConfig, page_routes
 from ..server.process._lifespan import serve_lifespan
 from ._a2a_backend import A2ABackend
 from ._cap_proxy import CAPProxy
-from ._cuttable import serve_cuttable
 from .target import A2ATarget, CAPTarget
 
 __all__ = ["Access", "Inspector"]

@@ -8,95 +8,84 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._call import DEFAULT_MODEL
-    from .aclient import AsyncLLMClient
-    from .client import LLMClient
-    from .credentials import AWSCredentials
-    from .errors import (
-        LLMAuthenticationError,
-        LLMBudgetError,
-        LLMConnectionError,
-        LLMContextLengthError,
-        LLMError,
-        LLMFilteredError,
-        LLMNotFoundError,
-        LLMOverloadedError,
-        LLMPermissionError,
-        LLMQuotaError,
-        LLMRateLimitError,
-        LLMRequestError,
-        LLMResponseError,
-        LLMRunLimitError,
-        LLMRunTimeoutError,
-        LLMServerError,
-        LLMStateError,
-        LLMTimeoutError,
-        LLMToolError,
-        ToolAbort,
-    )
-    from .functions import (
-        embed,
-        embed_sync,
-        generate,
-        generate_sync,
-        models,
-        models_sync,
-        run,
-        run_stream,
-        run_stream_sync,
-        run_sync,
-        stream,
-        stream_sync,
-    )
-    from .observe.hooks import RequestInfo, ResponseInfo
-    from .observe.telemetry import Telemetry
-    from .router._state import MemoryState
-    from .router._valkey import ValkeyState
-    from .router.budgets import Budget
-    from .router.cache import ResponseCache
-    from .router.deployments import Deployment, Router
-    from .streams import AsyncLLMStream, LLMStream
-    from .tools._run_async import AsyncRunStream
-    from .tools._run_machine import (
-        RunOptions,
-    )
-    from .tools._run_sync import RunStream
-    from .tools.events import (
-        RunEvent,
-        RunFinished,
-        RunResult,
-        ToolCallFinished,
-        ToolCallStarted,
-        TurnFinished,
-    )
-    from .tools.mcp import (
-        MCPServer,
-    )
-    from .tools.tool import (
-        Tool,
-    )
-    from .types import (
-        Delta,
-        EmbeddingData,
-        EmbeddingResponse,
-        Finish,
-        FinishReason,
-        Media,
-        Message,
-        ModelInfo,
-        OnBreak,
-        PartialData,
-        PartialResponse,
-        ReasoningDelta,
-        Response,
-        ResponseData,
-        Restarted,
-        TextDelta,
-        ToolCall,
-        ToolCallDelta,
-        Usage,
-        UsageDelta,
-    )
+    from ._call import DEFAULT_MODEL as DEFAULT_MODEL
+    from .aclient import AsyncLLMClient as AsyncLLMClient
+    from .client import LLMClient as LLMClient
+    from .credentials import AWSCredentials as AWSCredentials
+    from .errors import LLMAuthenticationError as LLMAuthenticationError
+    from .errors import LLMBudgetError as LLMBudgetError
+    from .errors import LLMConnectionError as LLMConnectionError
+    from .errors import LLMContextLengthError as LLMContextLengthError
+    from .errors import LLMError as LLMError
+    from .errors import LLMFilteredError as LLMFilteredError
+    from .errors import LLMNotFoundError as LLMNotFoundError
+    from .errors import LLMOverloadedError as LLMOverloadedError
+    from .errors import LLMPermissionError as LLMPermissionError
+    from .errors import LLMQuotaError as LLMQuotaError
+    from .errors import LLMRateLimitError as LLMRateLimitError
+    from .errors import LLMRequestError as LLMRequestError
+    from .errors import LLMResponseError as LLMResponseError
+    from .errors import LLMRunLimitError as LLMRunLimitError
+    from .errors import LLMRunTimeoutError as LLMRunTimeoutError
+    from .errors import LLMServerError as LLMServerError
+    from .errors import LLMStateError as LLMStateError
+    from .errors import LLMTimeoutError as LLMTimeoutError
+    from .errors import LLMToolError as LLMToolError
+    from .errors import ToolAbort as ToolAbort
+    from .functions import embed as embed
+    from .functions import embed_sync as embed_sync
+    from .functions import generate as generate
+    from .functions import generate_sync as generate_sync
+    from .functions import models as models
+    from .functions import models_sync as models_sync
+    from .functions import run as run
+    from .functions import run_stream as run_stream
+    from .functions import run_stream_sync as run_stream_sync
+    from .functions import run_sync as run_sync
+    from .functions import stream as stream
+    from .functions import stream_sync as stream_sync
+    from .observe.hooks import RequestInfo as RequestInfo
+    from .observe.hooks import ResponseInfo as ResponseInfo
+    from .observe.telemetry import Telemetry as Telemetry
+    from .router._state import MemoryState as MemoryState
+    from .router._valkey import ValkeyState as ValkeyState
+    from .router.budgets import Budget as Budget
+    from .router.cache import ResponseCache as ResponseCache
+    from .router.deployments import Deployment as Deployment
+    from .router.deployments import Router as Router
+    from .streams import AsyncLLMStream as AsyncLLMStream
+    from .streams import LLMStream as LLMStream
+    from .tools._run_async import AsyncRunStream as AsyncRunStream
+    from .tools._run_machine import RunOptions as RunOptions
+    from .tools._run_sync import RunStream as RunStream
+    from .tools.events import RunEvent as RunEvent
+    from .tools.events import RunFinished as RunFinished
+    from .tools.events import RunResult as RunResult
+    from .tools.events import ToolCallFinished as ToolCallFinished
+    from .tools.events import ToolCallStarted as ToolCallStarted
+    from .tools.events import TurnFinished as TurnFinished
+    from .tools.mcp import MCPServer as MCPServer
+    from .tools.tool import Tool as Tool
+    from .types import Delta as Delta
+    from .types import EmbeddingData as EmbeddingData
+    from .types import EmbeddingResponse as EmbeddingResponse
+    from .types import Finish as Finish
+    from .types import FinishReason as FinishReason
+    from .types import Media as Media
+    from .types import Message as Message
+    from .types import ModelInfo as ModelInfo
+    from .types import OnBreak as OnBreak
+    from .types import PartialData as PartialData
+    from .types import PartialResponse as PartialResponse
+    from .types import ReasoningDelta as ReasoningDelta
+    from .types import Response as Response
+    from .types import ResponseData as ResponseData
+    from .types import Restarted as Restarted
+    from .types import TextDelta as TextDelta
+    from .types import ToolCall as ToolCall
+    from .types import ToolCallDelta as ToolCallDelta
+    from .types import Usage as Usage
+    from .types import UsageDelta as UsageDelta
 
 _NAMES = {
     "._call": ("DEFAULT_MODEL",),
@@ -185,85 +174,6 @@ _NAMES = {
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [  # noqa: RUF022 - sorted like the names of the other packages
-    "AWSCredentials",
-    "AsyncLLMClient",
-    "AsyncLLMStream",
-    "AsyncRunStream",
-    "Budget",
-    "DEFAULT_MODEL",
-    "Delta",
-    "Deployment",
-    "EmbeddingData",
-    "EmbeddingResponse",
-    "Finish",
-    "FinishReason",
-    "LLMAuthenticationError",
-    "LLMBudgetError",
-    "LLMClient",
-    "LLMConnectionError",
-    "LLMContextLengthError",
-    "LLMError",
-    "LLMFilteredError",
-    "LLMNotFoundError",
-    "LLMOverloadedError",
-    "LLMPermissionError",
-    "LLMQuotaError",
-    "LLMRateLimitError",
-    "LLMRequestError",
-    "LLMResponseError",
-    "LLMRunLimitError",
-    "LLMRunTimeoutError",
-    "LLMServerError",
-    "LLMStateError",
-    "LLMStream",
-    "LLMTimeoutError",
-    "LLMToolError",
-    "MCPServer",
-    "Media",
-    "MemoryState",
-    "Message",
-    "ModelInfo",
-    "OnBreak",
-    "PartialData",
-    "PartialResponse",
-    "ReasoningDelta",
-    "RequestInfo",
-    "Response",
-    "ResponseCache",
-    "ResponseData",
-    "ResponseInfo",
-    "Restarted",
-    "Router",
-    "RunEvent",
-    "RunFinished",
-    "RunOptions",
-    "RunResult",
-    "RunStream",
-    "Telemetry",
-    "TextDelta",
-    "Tool",
-    "ToolAbort",
-    "ToolCall",
-    "ToolCallDelta",
-    "ToolCallFinished",
-    "ToolCallStarted",
-    "TurnFinished",
-    "Usage",
-    "UsageDelta",
-    "ValkeyState",
-    "embed",
-    "embed_sync",
-    "generate",
-    "generate_sync",
-    "models",
-    "models_sync",
-    "run",
-    "run_stream",
-    "run_stream_sync",
-    "run_sync",
-    "stream",
-    "stream_sync",
-]
+__all__ = sorted(_MODULES)
 
 __getattr__, __dir__ = lazy(__name__, _MODULES, __all__)

@@ -24,7 +24,6 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from .._clock import monotonic
@@ -420,12 +419,7 @@ class CallObserver:
     def __enter__(self) -> None:
         """Record the beginning of the call."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Record the end of the call."""
 
     def attempt_started(self, plan: Any, request: Request) -> Request:

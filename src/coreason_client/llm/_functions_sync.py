@@ -61,13 +61,7 @@ def generate_sync(
         LLMError: there is no answer; the class and the fields of the error give the reason.
     """
     return shared_client(LLMClient).generate(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
+        messages, model, tools, temperature, max_tokens, response_format=response_format, **options
     )
 
 
@@ -98,13 +92,7 @@ def stream_sync(
         LLMAuthenticationError: there is no key.
     """
     return shared_client(LLMClient).stream(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
+        messages, model, tools, temperature, max_tokens, response_format=response_format, **options
     )
 
 
@@ -174,13 +162,7 @@ def run_sync(
         LLMError: there is no answer; the class and the fields of the error give the reason.
     """
     return shared_client(LLMClient).run(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
+        messages, model, tools, temperature, max_tokens, response_format=response_format, **options
     )
 
 
@@ -209,11 +191,5 @@ def run_stream_sync(
         LLMRequestError: an argument or a variable is wrong.
     """
     return shared_client(LLMClient).run_stream(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
+        messages, model, tools, temperature, max_tokens, response_format=response_format, **options
     )

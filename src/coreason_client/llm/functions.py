@@ -77,13 +77,7 @@ async def generate(
         LLMError: there is no answer; the class and the fields of the error give the reason.
     """
     return await shared_client(AsyncLLMClient).generate(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
+        messages, model, tools, temperature, max_tokens, response_format=response_format, **options
     )
 
 
@@ -114,13 +108,7 @@ def stream(
         LLMAuthenticationError: there is no key.
     """
     return shared_client(AsyncLLMClient).stream(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
+        messages, model, tools, temperature, max_tokens, response_format=response_format, **options
     )
 
 
@@ -190,13 +178,7 @@ async def run(
         LLMError: there is no answer; the class and the fields of the error give the reason.
     """
     return await shared_client(AsyncLLMClient).run(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
+        messages, model, tools, temperature, max_tokens, response_format=response_format, **options
     )
 
 
@@ -225,11 +207,5 @@ def run_stream(
         LLMRequestError: an argument or a variable is wrong.
     """
     return shared_client(AsyncLLMClient).run_stream(
-        messages,
-        model,
-        tools,
-        temperature,
-        max_tokens,
-        response_format=response_format,
-        **options,
+        messages, model, tools, temperature, max_tokens, response_format=response_format, **options
     )

@@ -32,6 +32,7 @@ from .errors import LogError
 from .http._auth import Keys, Tickets
 from .http._body import drain_body
 from .http._cuts import Cuts
+from .http._cuttable import serve_cuttable
 from .http._gate import Gate
 from .http._hosts import AllowedHosts, checked_origins, encoded_slash_problem, with_root_path
 from .http._problems import Problem, Refusals
@@ -242,17 +243,15 @@ class AgentApp:
         self._create_runtime = partial(
             Runtime, runner, options=self._options, owner=owner, metrics=self._metrics
         )
-        cuts = Cuts() if page and _cuts else None
-        routes = Routes(self._gate, self._metrics, metrics_keys, self._ready, cuts)
+        self._cuts = Cuts() if page and _cuts else None
+        routes = Routes(self._gate, self._metrics, metrics_keys, self._ready)
         table = routes.table()
         self._operations: Operations | None = None
         if a2a:
             name = agent_name(agent) if agent_id is None else agent_id
             table += self._a2a_routes(agent, name, a2a, public_url)
         if page:
-            table += _page_routes(
-                self._options, routes, self.has_keys, _documents, cuts=cuts is not None
-            )
+            table += _page_routes(self._options, routes, self.has_keys, _documents, self._cuts)
         starlette = Starlette(
             routes=table,
             middleware=_middleware(origins, serves_a2a=bool(a2a)),
@@ -286,7 +285,12 @@ class AgentApp:
         """Serve as ASGI."""
         if scope["type"] == "lifespan":
             await serve_lifespan(self.lifespan(), receive, send)
-            return
+        elif self._cuts is not None:
+            await serve_cuttable(self._serve, self._cuts, {**scope, SEND: send}, receive, send)
+        else:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope = with_root_path(scope, self._options.root_path)
         if problem := _head_problem(
             scope, None if self.has_keys else self._hosts, self._gate
@@ -455,8 +459,7 @@ def _page_routes(
     routes: Routes,
     needs_key: bool,
     documents: Mapping[str, str] | None,
-    *,
-    cuts: bool,
+    cuts: Cuts | None,
 ) -> list[Route]:
     config: PageConfig = {
         "agent_id": options.agent_id,
@@ -466,15 +469,19 @@ def _page_routes(
         "needs_key": needs_key,
         "adds_key": False,
         "curl_option": BEARER_OPTION,
-        "cut": cuts,
+        "cut": cuts is not None,
         "documents": bool(documents),
         "card": None,
     }
 
-    async def cut(request: Request, wanted: CutRequest) -> None:
-        await routes.cut(request, wanted.stream_id, wanted.seed)
+    if cuts is None:
+        return page_routes(lambda _: config, None, documents)
 
-    return page_routes(lambda _: config, cut if cuts else None, documents)
+    async def cut(request: Request, wanted: CutRequest) -> None:
+        await routes.check_reader(request, wanted.stream_id)
+        cuts.cut(wanted.stream_id, wanted.seed)
+
+    return page_routes(lambda _: config, cut, documents)
 
 
 def _head_problem(scope: Scope, hosts: AllowedHosts | None, gate: Gate) -> Problem | None:

@@ -14,7 +14,7 @@ The rules (WHATWG HTML, section "Server-sent events", interpreting an event stre
 
 Implementation: line ends are normalised to LF chunk by chunk. Complete blocks are read with the
 template of an earlier block (`_template.py`) if they have its shape, otherwise line by line
-(`_lines.py`). A block that is larger than some size, or that may exceed the limit, is collected in
+(`_block.py`). A block that is larger than some size, or that may exceed the limit, is collected in
 parts. This is our own decoder because none of those on PyPI passes the standard's
 own tests, and because it is several times faster (`bench/README.md`).
 """
@@ -24,8 +24,8 @@ import sys
 from collections.abc import Iterator
 
 from ..errors import ArgumentError
+from ._block import LONGEST_FIELD_PREFIX, Block, read_blocks
 from ._event import ServerSentEvent, SSEEventTooLarge
-from ._lines import LONGEST_FIELD_PREFIX, Block, read_blocks
 from ._template import Template, learn
 
 __all__ = ["DEFAULT_MAX_EVENT_BYTES", "SSEDecoder", "SSEEventTooLarge", "ServerSentEvent"]
@@ -133,13 +133,13 @@ class SSEDecoder:
             chunk = self._normalise(chunk)
         template = self._template
         if template is not None and not self._pending and len(chunk) <= self.max_event_bytes:
-            event = template.read_one(chunk, self.last_event_id_bytes)
-            if event is not None:
+            found = template.read_one(chunk, self.last_event_id_bytes)
+            if found is not None:
                 self._misses = 0
-                self.last_event_id_bytes = event.id_bytes
+                self.last_event_id_bytes = found[0].id_bytes
                 if template.retry_ms is not None:
                     self._retry_ms = template.retry_ms
-                return [event]
+                return found
         events: list[ServerSentEvent] = []
         try:
             if self._pending or self._at_start or self._block is not None:

@@ -18,10 +18,10 @@ value itself and are checked as well: an id with a NUL is ignored, and a space a
 dropped, which matters if the template has no space there.
 """
 
-from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
+from ._block import parse_retry, read_blocks
 from ._event import ServerSentEvent, new_event
-from ._lines import parse_retry, read_blocks
 
 __all__ = ["Template", "learn"]
 
@@ -35,34 +35,38 @@ _ABOVE_SPACE = b"!"
 _MAX_CONSTANT_BYTES = 1024
 
 
-class Template(ABC):
+class Template:
     """The constant text of one shape of block, and its meaning.
 
-    `head` is the text before the first value, `middle` the text between two values of a block.
-    A value that sorts before `lowest` may start with a space that would have to be dropped.
-
-    Each shape has its own class, with the same rule in two methods: one for a single event, and one
-    for many, which is a loop without function calls. Most of the decoding time is spent there.
+    `fields` are the names of its values: data, two lines of data, or data and an id. `head` is the
+    text before the first value, `middle` the text between two values of a block. A value that sorts
+    before `lowest` may start with a space that would have to be dropped.
     """
 
-    __slots__ = ("_between", "_event", "_head", "_head_size", "_lowest", "_middle", "retry_ms")
+    __slots__ = ("_between", "_head", "_head_size", "_values", "retry_ms")
 
     def __init__(
-        self, head: bytes, middle: bytes, event: bytes, retry_ms: int | None, lowest: bytes
+        self,
+        fields: tuple[bytes, ...],
+        head: bytes,
+        middle: bytes,
+        event: bytes,
+        retry_ms: int | None,
+        lowest: bytes,
     ) -> None:
         self.retry_ms = retry_ms
         self._head = head
         self._head_size = len(head)
-        self._middle = middle
         self._between = _END + head
-        self._event = event
-        self._lowest = lowest
+        # An id at the end is found faster from there.
+        cut = bytes.rpartition if fields[-1] == b"id" else bytes.partition
+        self._values = (event, middle, lowest, cut, b"id" in fields, fields[0] == b"id")
 
-    def read_one(self, text: bytes, last_event_id: bytes) -> ServerSentEvent | None:
-        """Return the event if the text is exactly one block of this shape, else None."""
+    def read_one(self, text: bytes, last_event_id: bytes) -> list[ServerSentEvent] | None:
+        """Return a list of one event if the text is exactly one block of this shape, else None."""
         if text.startswith(self._head) and text[-2:] == _END:
             # The head contains no empty line and does not end with LF, so the LF LF is after it.
-            return self._event_of(text[self._head_size : -2], last_event_id)
+            return self._events_of((text[self._head_size : -2],), last_event_id)
         return None
 
     def read(
@@ -97,7 +101,7 @@ class Template(ABC):
         event_fields: tuple[bytes, ...],
     ) -> tuple[bytes, int | None] | None:
         """Read blocks of other shapes line by line; `first` is the text before the first head."""
-        if not pieces or self._event_of(pieces[-1], last_event_id) is None:
+        if not pieces or self._events_of(pieces[-1:], last_event_id) is None:
             return None
         retry_ms: int | None = None
         if first:
@@ -105,10 +109,10 @@ class Template(ABC):
                 first + b"\n", events, last_event_id, event_fields
             )
         for piece in pieces:
-            event = self._event_of(piece, last_event_id)
-            if event is not None:
-                events.append(event)
-                last_event_id = event.id_bytes
+            found = self._events_of((piece,), last_event_id)
+            if found:
+                events += found
+                last_event_id = found[0].id_bytes
                 continue
             last_event_id, new_retry_ms = read_blocks(
                 self._head + piece + b"\n", events, last_event_id, event_fields
@@ -117,73 +121,33 @@ class Template(ABC):
         # The last block has this shape, so its reconnection time comes last.
         return last_event_id, retry_ms if self.retry_ms is None else self.retry_ms
 
-    @abstractmethod
-    def _event_of(self, piece: bytes, last_event_id: bytes) -> ServerSentEvent | None:
-        """Return the event with these values; None if the piece is not just the values."""
+    def _events_of(
+        self, pieces: Sequence[bytes], last_event_id: bytes
+    ) -> list[ServerSentEvent] | None:
+        """Return the events of all pieces; None if one of them is not just the values.
 
-    @abstractmethod
-    def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
-        """Return the events of all pieces; None if one of them is not just the values."""
-
-
-class _OneValue(Template):
-    """A block with one line of data and no id."""
-
-    __slots__ = ()
-
-    def _event_of(self, piece: bytes, last_event_id: bytes) -> ServerSentEvent | None:
-        if _LF in piece or piece < self._lowest:
-            return None
-        event = new_event()
-        event.data_bytes = piece
-        event.event_bytes = self._event
-        event.id_bytes = last_event_id
-        return event
-
-    def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
-        if _LF in b"".join(pieces):  # four times faster than bytes.count
-            return None
-        if self._lowest and min(pieces) < self._lowest:
-            return None
-        event_type = self._event
-        events: list[ServerSentEvent] = []
-        for data in pieces:
-            event = new_event()
-            event.data_bytes = data
-            event.event_bytes = event_type
-            event.id_bytes = last_event_id
-            events.append(event)
-        return events
-
-
-class _IdAndData(Template):
-    """A block with an id and one line of data."""
-
-    __slots__ = ()
-
-    def _event_of(self, piece: bytes, last_event_id: bytes) -> ServerSentEvent | None:
-        event_id, found, data = piece.partition(self._middle)
-        if not found or _LF in data or _LF in event_id or _NUL in event_id:
-            return None
-        if data < self._lowest or event_id < self._lowest:
-            return None
-        event = new_event()
-        event.data_bytes = data
-        event.event_bytes = self._event
-        event.id_bytes = event_id
-        return event
-
-    def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
-        if _NUL in b"".join(pieces):
-            return None
-        event_type, middle, lowest = self._event, self._middle, self._lowest
+        This is a loop without function calls: most of the decoding time is spent here.
+        """
+        event_type, middle, lowest, cut, has_id, id_first = self._values
+        data, event_id = b"", last_event_id
         events: list[ServerSentEvent] = []
         for piece in pieces:
-            event_id, found, data = piece.partition(middle)
-            if not found or _LF in data or _LF in event_id:
-                return None
-            if lowest and (data < lowest or event_id < lowest):
-                return None
+            if middle:
+                data, found, other = cut(piece, middle)
+                if not found or _LF in data or _LF in other or data < lowest or other < lowest:
+                    return None
+                if not has_id:
+                    data = b"\n".join((data, other))
+                else:
+                    if id_first:
+                        data, other = other, data
+                    if _NUL in other:
+                        return None
+                    event_id = other
+            else:
+                data = piece
+                if _LF in data or data < lowest:
+                    return None
             event = new_event()
             event.data_bytes = data
             event.event_bytes = event_type
@@ -192,82 +156,7 @@ class _IdAndData(Template):
         return events
 
 
-class _DataAndId(Template):
-    """A block with one line of data and then an id, which is found faster from the end."""
-
-    __slots__ = ()
-
-    def _event_of(self, piece: bytes, last_event_id: bytes) -> ServerSentEvent | None:
-        data, found, event_id = piece.rpartition(self._middle)
-        if not found or _LF in data or _LF in event_id or _NUL in event_id:
-            return None
-        if data < self._lowest or event_id < self._lowest:
-            return None
-        event = new_event()
-        event.data_bytes = data
-        event.event_bytes = self._event
-        event.id_bytes = event_id
-        return event
-
-    def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
-        if _NUL in b"".join(pieces):
-            return None
-        event_type, middle, lowest = self._event, self._middle, self._lowest
-        events: list[ServerSentEvent] = []
-        for piece in pieces:
-            data, found, event_id = piece.rpartition(middle)
-            if not found or _LF in data or _LF in event_id:
-                return None
-            if lowest and (data < lowest or event_id < lowest):
-                return None
-            event = new_event()
-            event.data_bytes = data
-            event.event_bytes = event_type
-            event.id_bytes = event_id
-            events.append(event)
-        return events
-
-
-class _TwoLines(Template):
-    """A block with two lines of data and no id."""
-
-    __slots__ = ()
-
-    def _event_of(self, piece: bytes, last_event_id: bytes) -> ServerSentEvent | None:
-        first, found, second = piece.partition(self._middle)
-        if not found or _LF in first or _LF in second:
-            return None
-        if first < self._lowest or second < self._lowest:
-            return None
-        event = new_event()
-        event.data_bytes = b"\n".join((first, second))
-        event.event_bytes = self._event
-        event.id_bytes = last_event_id
-        return event
-
-    def _events_of(self, pieces: list[bytes], last_event_id: bytes) -> list[ServerSentEvent] | None:
-        event_type, middle, lowest = self._event, self._middle, self._lowest
-        events: list[ServerSentEvent] = []
-        for piece in pieces:
-            first, found, second = piece.partition(middle)
-            if not found or _LF in first or _LF in second:
-                return None
-            if lowest and (first < lowest or second < lowest):
-                return None
-            event = new_event()
-            event.data_bytes = b"\n".join((first, second))
-            event.event_bytes = event_type
-            event.id_bytes = last_event_id
-            events.append(event)
-        return events
-
-
-_KINDS: dict[tuple[bytes, ...], type[Template]] = {
-    (b"data",): _OneValue,
-    (b"id", b"data"): _IdAndData,
-    (b"data", b"id"): _DataAndId,
-    (b"data", b"data"): _TwoLines,
-}
+_SHAPES = ((b"data",), (b"id", b"data"), (b"data", b"id"), (b"data", b"data"))
 
 
 def learn(block: bytes) -> Template | None:
@@ -299,8 +188,7 @@ def learn(block: bytes) -> Template | None:
         elif name or not colon:  # an unknown field
             return None
         constant += line + b"\n"
-    kind = _KINDS.get(fields)
-    if kind is None or constant != b"\n" or sum(map(len, texts)) > _MAX_CONSTANT_BYTES:
+    if fields not in _SHAPES or constant != b"\n" or sum(map(len, texts)) > _MAX_CONSTANT_BYTES:
         return None
     head, middle = (*texts, b"")[:2]
-    return kind(head, middle, event, retry_ms, lowest)
+    return Template(fields, head, middle, event, retry_ms, lowest)

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
@@ -48,12 +47,7 @@ class LoopbackBlock(ABC):
         self._server.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         server, self._server = self._server, None
         if server is not None:
             server.stop()
@@ -62,12 +56,7 @@ class LoopbackBlock(ABC):
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.__exit__(kind, error, traceback)
 
 
@@ -79,12 +68,7 @@ class BlockInThread(ABC):
         """Start serving."""
 
     @abstractmethod
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Stop serving."""
 
     async def __aenter__(self) -> Self:
@@ -93,12 +77,7 @@ class BlockInThread(ABC):
 
         return await anyio.to_thread.run_sync(self.__enter__)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Stop serving."""
         import anyio
         import anyio.to_thread

@@ -5,18 +5,15 @@ A plan says what happens to each connection; a pipe is one connection through th
 
 import asyncio
 import random
-import socket
-import struct
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias, get_args
 from urllib.parse import SplitResult, urlsplit
 
 from ..errors import ArgumentError
-from ._loopback import loopback_socket
+from ._loopback import ServerThread, reset
 
 __all__ = [
     "ALL_FAULTS",
@@ -27,7 +24,6 @@ __all__ = [
     "FixedPlan",
     "Pipe",
     "Streams",
-    "reset",
 ]
 
 ChaosFault: TypeAlias = Literal["cut", "delay", "reset", "split", "stall"]
@@ -111,9 +107,7 @@ class FixedPlan:
 
 # The proxy
 
-_HOST: Final = "127.0.0.1"
 _CONNECT_SECONDS: Final = 5.0
-_STOP_SECONDS: Final = 10.0
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -154,14 +148,11 @@ class ChaosProxy:
         self._plan = ChaosPlan(self.seed, faults, max_delay) if plan is None else FixedPlan(plan)
         self._has_seed = plan is None
         self._stall = stall
-        self._listener: socket.socket | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: ServerThread | None = None
         self._lock = threading.Lock()
         self._made: list[tuple[ConnectionPlan, Pipe | None]] = []
         self._open: dict[int, Pipe] = {}  # by the number of the connection, in order
         self._draw = random.Random(self.seed)
-        self._loop: asyncio.AbstractEventLoop
-        self._stop: asyncio.Event
 
     def __repr__(self) -> str:
         return f"<ChaosProxy seed={self.seed}: {self.connections} connections>"
@@ -173,10 +164,9 @@ class ChaosProxy:
         Raises:
             RuntimeError: the proxy is not running.
         """
-        if self._listener is None:
+        if self._thread is None:
             raise RuntimeError("the proxy is not running: use `with ChaosProxy(…) as proxy:`")
-        port = self._listener.getsockname()[1]
-        return self._upstreams[0]._replace(netloc=f"{_HOST}:{port}").geturl()
+        return self._upstreams[0]._replace(netloc=urlsplit(self._thread.url).netloc).geturl()
 
     @property
     def connections(self) -> int:
@@ -220,38 +210,26 @@ class ChaosProxy:
         """
         with self._lock:
             pipes = [self._open[number] for number in sorted(self._open)]
-            if not pipes:
+            if not pipes or self._thread is None:
                 return False
             pipe, how = self._draw.choice(pipes), self._draw.choice(("cut", "reset"))
             share = self._draw.choice((None, self._draw.random()))
-        self._loop.call_soon_threadsafe(pipe.cut, how, share)
+        self._thread.loop.call_soon_threadsafe(pipe.cut, how, share)
         return True
 
     def __enter__(self) -> Self:
         """Listen on a free port."""
-        if self._listener is not None:
+        if self._thread is not None:
             raise RuntimeError("the proxy is already running")
-        self._listener = loopback_socket()
-        ready = threading.Event()
-        self._thread = threading.Thread(
-            target=self._main, args=(ready,), name="chaos-proxy", daemon=True
-        )
+        self._thread = ServerThread("chaos-proxy", self._connection)
         self._thread.start()
-        if not ready.wait(_STOP_SECONDS):
-            raise RuntimeError(f"the proxy did not start within {_STOP_SECONDS:g} s")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close all connections; a failed block gets the report as a note."""
-        if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(_STOP_SECONDS)
-        self._thread = self._listener = None
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
         if error is not None:
             error.add_note(self.report())
 
@@ -259,41 +237,13 @@ class ChaosProxy:
         """Listen on a free port."""
         return self.__enter__()  # starting a thread takes no time
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close all connections; a failed block gets the report as a note."""
         self.__exit__(kind, error, trace)
 
     # The thread.
 
-    def _main(self, ready: threading.Event) -> None:
-        with asyncio.Runner() as runner:
-            runner.run(self._serve(ready))
-
-    async def _serve(self, ready: threading.Event) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        tasks: set[asyncio.Task[None]] = set()
-
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            # A coroutine function here would be reported as an error when it is cancelled.
-            task = self._loop.create_task(self._connection((reader, writer)))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-
-        server = await asyncio.start_server(accept, sock=self._listener)
-        ready.set()
-        await self._stop.wait()
-        server.close()
-        for task in tuple(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # the transports close their sockets
-
-    async def _connection(self, client: "Streams") -> None:
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with self._lock:
             number = len(self._made) + 1
             plan = self._plan.connection(number)
@@ -301,9 +251,9 @@ class ChaosProxy:
         try:
             server = await self._connect(number)
             if server is None:
-                reset(client[1])
+                reset(writer)
                 return
-            pipe = Pipe(client, server, plan, self._stall)
+            pipe = Pipe((reader, writer), server, plan, self._stall)
             with self._lock:
                 self._made[number - 1] = (plan, pipe)
                 self._open[number] = pipe
@@ -311,7 +261,6 @@ class ChaosProxy:
         finally:
             with self._lock:
                 self._open.pop(number, None)
-            client[1].close()
 
     async def _connect(self, number: int) -> "Streams | None":
         """Connect to the next upstream that accepts a connection."""
@@ -433,12 +382,3 @@ class Pipe:
         if self.happened == "reset":
             reset(self._to_client)
         self._to_client.close()
-
-
-def reset(writer: asyncio.StreamWriter) -> None:
-    """Close a connection by RST."""
-    sock: socket.socket | None = writer.get_extra_info("socket")
-    if sock is not None and sock.fileno() != -1:
-        with suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()

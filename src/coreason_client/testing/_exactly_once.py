@@ -1,18 +1,13 @@
 """`assert_exactly_once`: every packet of a stream was delivered, once and in order. Pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
-from coreason_manifest.definitions.presentation import (
-    ErrorSeverity,
-    StreamError,
-    StreamOpCode,
-    StreamPacket,
-)
-from coreason_manifest.definitions.rewind import rewound_to
+from coreason_manifest.definitions.presentation import StreamOpCode, StreamPacket
+from coreason_manifest.definitions.rewind import valid_packets
 
-__all__ = ["assert_exactly_once", "is_terminal"]
+__all__ = ["assert_exactly_once"]
 
 _MAX_NAMED = 5  # of one kind of problem; a stream that is lost as a whole has thousands
 _AROUND = 20  # characters that are shown on each side of a difference
@@ -39,7 +34,7 @@ def assert_exactly_once(
     items = [] if whole is not None else list(received)
     if all(isinstance(item, StreamPacket) for item in items) and whole is None:
         problems = [*_packet_problems(items, ended=ended)]
-        pieces = _valid_pieces(items)
+        pieces = [packet.p for packet in valid_packets(items) if packet.op is StreamOpCode.DELTA]
     elif all(isinstance(item, str) for item in items):
         if expected is None:
             raise TypeError("text has no numbers: pass `expected`, or the packets of the stream")
@@ -117,7 +112,7 @@ def _reordered(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _end_problems(packets: Sequence[StreamPacket], *, ended: bool) -> Iterator[str]:
-    ends = [place for place, packet in enumerate(packets, 1) if is_terminal(packet)]
+    ends = [place for place, packet in enumerate(packets, 1) if packet.is_last]
     if not ends:
         if ended:
             last = packets[-1]
@@ -128,17 +123,6 @@ def _end_problems(packets: Sequence[StreamPacket], *, ended: bool) -> Iterator[s
         count = len(packets) - ends[0]
         noun = "packet follows" if count == 1 else "packets follow"
         yield f"{count} {noun} the end of the stream, which is the {_ordinal(ends[0])} packet"
-
-
-def _valid_pieces(packets: Iterable[StreamPacket]) -> list[str]:
-    """Return the pieces of text, without those that a rewind made void."""
-    pieces: list[tuple[int, str]] = []
-    for packet in packets:
-        if packet.op is StreamOpCode.DELTA:
-            pieces.append((packet.seq, packet.p))
-        elif packet.op is StreamOpCode.EVENT and (to_seq := rewound_to(packet.p)) is not None:
-            pieces = [piece for piece in pieces if piece[0] <= to_seq]
-    return [text for _, text in pieces]
 
 
 # Text
@@ -205,10 +189,3 @@ def _ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         if index == len(numbers) or numbers[index] != numbers[index - 1] + 1:
             yield numbers[start], numbers[index - 1]
             start = index
-
-
-def is_terminal(packet: StreamPacket) -> bool:
-    """Return True if nothing may follow a packet: a CLOSE, or a FATAL error."""
-    error = packet.p
-    is_fatal = isinstance(error, StreamError) and error.severity is ErrorSeverity.FATAL
-    return is_fatal or packet.op is StreamOpCode.CLOSE

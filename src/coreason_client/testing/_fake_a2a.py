@@ -6,7 +6,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import parse_qsl, unquote
 
@@ -225,12 +224,7 @@ class FakeA2A(BlockInThread):
         front.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Stop serving."""
         front, self._front = self._front, None
         context, self._running = self._running, None

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
-from types import TracebackType
 from typing import Any, Self
 
 import httpx2
@@ -110,12 +109,7 @@ class FakeAgent(BlockInThread):
         self._running = context
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Stop serving."""
         context, self._running, self._url = self._running, None, None
         if context is not None:

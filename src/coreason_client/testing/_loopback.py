@@ -7,12 +7,14 @@ handler writes.
 import asyncio
 import socket
 import ssl
+import struct
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import responses as _PHRASES  # noqa: N812 - a table
-from typing import Protocol
+from typing import Any
 
 __all__ = [
     "HTTPHead",
@@ -21,9 +23,11 @@ __all__ = [
     "LoopbackServer",
     "MalformedHTTP",
     "ResponseWriter",
+    "ServerThread",
     "loopback_socket",
     "read_body",
     "read_head",
+    "reset",
 ]
 
 _MAX_HEAD = 1024 * 1024
@@ -109,69 +113,111 @@ class ResponseWriter:
 Handler = Callable[[HTTPRequest, ResponseWriter], Awaitable[None]]
 
 
-class LoopbackServer:
-    """Serves with a handler from `start` to `stop`; `errors` has the handler's own failures."""
+class ServerThread:
+    """Serves connections to ports of loopback in a thread with its own event loop.
 
-    def __init__(self, handler: Handler, name: str, context: ssl.SSLContext | None = None) -> None:
-        self._handler = handler
+    `serve` gets the streams of each connection. It is cancelled by `stop`, and the connection is
+    closed when it returns.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
+        *,
+        context: ssl.SSLContext | None = None,
+        ports: int = 1,
+        debug: bool = False,
+    ) -> None:
+        self._serve = serve
         self._context = context
-        self._socket = loopback_socket()
+        self._sockets = [loopback_socket() for _ in range(ports)]
         scheme = "http" if context is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{self._socket.getsockname()[1]}"
-        self.errors: list[Exception] = []
+        self.urls = [f"{scheme}://127.0.0.1:{found.getsockname()[1]}" for found in self._sockets]
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_debug(debug)
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
+    @property
+    def url(self) -> str:
+        """The URL of the first port."""
+        return self.urls[0]
+
     def start(self) -> None:
-        """Start the thread; the socket accepts connections already."""
+        """Start the thread; the sockets accept connections already."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Close all connections and end the thread."""
+    def stop(self) -> bool:
+        """Close all connections and end the thread; return False if it did not end in time."""
         if self._thread.ident is None:  # never started
-            self._socket.close()
-            self._loop.close()
-            return
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            for found in self._sockets:
+                found.close()
+            self.loop.close()
+        elif self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(_JOIN_TIMEOUT)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.run(self._serve_until_stopped())
 
-    async def _serve(self) -> None:
-        server = await asyncio.start_server(
-            self._connected, sock=self._socket, limit=_MAX_HEAD, ssl=self._context
-        )
+    async def _serve_until_stopped(self) -> None:
+        servers = [
+            await asyncio.start_server(self._accept, sock=found, limit=_MAX_HEAD, ssl=self._context)
+            for found in self._sockets
+        ]
         await self._stopping.wait()
-        server.close()
+        for server in servers:
+            server.close()
         tasks = [*self._tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         # Later versions of Python wait here for clients that do not read what was sent to them.
         with suppress(TimeoutError):
-            await asyncio.wait_for(server.wait_closed(), _CLOSE_TIMEOUT)
+            async with asyncio.timeout(_CLOSE_TIMEOUT):
+                for server in servers:
+                    await server.wait_closed()
         await asyncio.sleep(0)  # aborted connections are closed in the next turn of the loop
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - for the type checker
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A coroutine function here would be reported as an error when it is cancelled.
+        task = self.loop.create_task(self._serve(reader, writer))
         self._tasks.add(task)
-        try:
+        task.add_done_callback(partial(self._close, writer))
+
+    def _close(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            writer.transport.abort()
+        else:
+            writer.close()
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close a connection by RST."""
+    sock: socket.socket | None = writer.get_extra_info("socket")
+    if sock is not None and sock.fileno() != -1:
+        with suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+class LoopbackServer(ServerThread):
+    """Serves with a handler from `start` to `stop`; `errors` has the handler's own failures."""
+
+    def __init__(self, handler: Handler, name: str, context: ssl.SSLContext | None = None) -> None:
+        super().__init__(name, self._connected, context=context)
+        self._handler = handler
+        self.errors: list[Exception] = []
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, MalformedHTTP):
             while await self._exchange(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError, MalformedHTTP):
-            pass
-        except asyncio.CancelledError:
-            # The server stops. It is not raised: asyncio would log it as an error of the task.
-            writer.transport.abort()
-        finally:
-            self._tasks.discard(task)
-            writer.close()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request, and return True if the connection can be used for another."""
@@ -246,15 +292,7 @@ class HTTPHead:
         return self.get("transfer-encoding").lower() == "chunked"
 
 
-class ByteReader(Protocol):
-    """The methods of `asyncio.StreamReader` that reading a message takes."""
-
-    async def read(self, n: int, /) -> bytes: ...
-    async def readexactly(self, n: int, /) -> bytes: ...
-    async def readuntil(self, separator: bytes, /) -> bytes: ...
-
-
-async def read_head(reader: ByteReader) -> HTTPHead | None:
+async def read_head(reader: asyncio.StreamReader) -> HTTPHead | None:
     """Read the head of a message; None if the connection ended before it.
 
     Raises:
@@ -275,7 +313,7 @@ async def read_head(reader: ByteReader) -> HTTPHead | None:
 
 
 async def read_body(
-    reader: ByteReader, head: HTTPHead, *, until_closed: bool = False
+    reader: asyncio.StreamReader, head: HTTPHead, *, until_closed: bool = False
 ) -> AsyncIterator[bytes]:
     """Yield the body of a message as it arrives: each HTTP chunk, or each block that was read.
 
@@ -301,7 +339,7 @@ async def read_body(
             yield block
 
 
-async def _chunks(reader: ByteReader) -> AsyncIterator[bytes]:
+async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while size := _number((await _line(reader)).partition(";")[0], 16):
         yield await reader.readexactly(size)
         await _line(reader)
@@ -309,7 +347,7 @@ async def _chunks(reader: ByteReader) -> AsyncIterator[bytes]:
         pass
 
 
-async def _line(reader: ByteReader) -> str:
+async def _line(reader: asyncio.StreamReader) -> str:
     return (await reader.readuntil(b"\n"))[:-1].decode("latin-1").rstrip("\r")
 
 

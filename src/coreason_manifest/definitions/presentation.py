@@ -219,6 +219,13 @@ class StreamPacket(StrictModel):
     t: Timestamp
     p: Annotated[Any, BeforeValidator(_payload_by_op)]
 
+    @property
+    def is_last(self) -> bool:
+        """True if no packet may follow in the stream: a CLOSE, or a FATAL error."""
+        if self.op is StreamOpCode.ERROR:
+            return bool(self.p.severity is ErrorSeverity.FATAL)
+        return self.op is StreamOpCode.CLOSE
+
 
 class DeltaPacket(StreamPacket):
     """A piece of text."""

@@ -1,11 +1,13 @@
 """REWIND events: a restarted agent makes earlier packets of its stream void."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
-from .presentation import MAX_SEQ, PresentationEvent
+from .presentation import MAX_SEQ, PresentationEvent, StreamOpCode, StreamPacket
 
-__all__ = ["REWIND", "rewound_to"]
+__all__ = ["REWIND", "rewound_to", "valid_packets"]
+
+P = TypeVar("P", bound=StreamPacket)
 
 REWIND = "REWIND"
 """The type of the event that makes earlier packets of its stream void."""
@@ -22,3 +24,15 @@ def rewound_to(event: PresentationEvent | Mapping[str, Any]) -> int | None:
     data = event.get("data")
     to_seq = data.get("to_seq") if isinstance(data, dict) else None
     return to_seq if type(to_seq) is int and 0 <= to_seq <= MAX_SEQ else None
+
+
+def valid_packets(packets: Iterable[P]) -> list[P]:
+    """Return the packets that no later REWIND event makes void, without those events."""
+    valid: list[P] = []
+    for packet in packets:
+        to_seq = rewound_to(packet.p) if packet.op is StreamOpCode.EVENT else None
+        if to_seq is None:
+            valid.append(packet)
+        else:
+            valid = [kept for kept in valid if kept.seq <= to_seq]
+    return valid

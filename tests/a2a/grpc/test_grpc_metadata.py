@@ -5,7 +5,6 @@ import pytest
 from coreason_client.a2a._grpc._messages import (
     extensions_in,
     metadata_from_headers,
-    version_in,
 )
 
 
@@ -25,7 +24,6 @@ def test_headers_become_metadata() -> None:
         ("authorization", "Bearer secret"),
         ("x-key", "k"),
     )
-    assert version_in(metadata) == "1.0"
     assert extensions_in(metadata) == ["https://a.example", "https://b.example"]
 
 
@@ -40,20 +38,6 @@ def test_values_that_grpc_cannot_send_are_not_shown(value: str) -> None:
     with pytest.raises(ValueError, match="'x-key': its value is not ASCII text") as caught:
         metadata_from_headers({"X-Key": value})
     assert value not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("metadata", "version"),
-    [
-        ([], "0.3"),
-        ([("a2a-version", "")], "0.3"),
-        ([("a2a-version", " 1.0 ")], "1.0"),
-        ([("A2A-Version", "2.0")], "2.0"),
-        ([("a2a-version", b"1.0")], "0.3"),
-    ],
-)
-def test_the_version_of_a_request(metadata: list[tuple[str, str | bytes]], version: str) -> None:
-    assert version_in(metadata) == version
 
 
 def test_the_extensions_of_a_request_are_named_once() -> None:

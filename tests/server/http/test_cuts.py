@@ -43,14 +43,13 @@ def test_a_seed_limits_the_connections_that_follow() -> None:
 
 def test_a_connection_counts_its_packets() -> None:
     connection = CuttableConnection(lambda: None, 5)
-    assert connection.allowed(3) == 3
     connection.sent(3)
-    assert (connection.left, connection.allowed(512)) == (2, 2)
+    assert connection.left == 2
     connection.sent(2)
     assert connection.left == 0
     free = CuttableConnection(lambda: None, None)
     free.sent(1)
-    assert (free.left, free.allowed(512)) == (None, 512)
+    assert free.left is None
 
 
 def test_the_number_of_plans_is_limited() -> None:

@@ -46,7 +46,6 @@ __all__ = [
     "parse_message",
     "to_json_object",
     "to_message",
-    "version_in",
 ]
 
 MessageType: TypeAlias = Any
@@ -273,11 +272,6 @@ def metadata_from_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], 
         if not _VALUE.fullmatch(value):
             raise ValueError(f"gRPC cannot send the header {key!r}: its value is not ASCII text")
     return found
-
-
-def version_in(metadata: Iterable[tuple[str, str | bytes]]) -> str:
-    """Return the protocol version that a request names; missing or empty means 0.3."""
-    return next(iter(_values("a2a-version", metadata)), "") or "0.3"
 
 
 def extensions_in(metadata: Iterable[tuple[str, str | bytes]]) -> list[str]:

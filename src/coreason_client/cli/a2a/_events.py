@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from coreason_client import ArgumentError
@@ -84,12 +83,7 @@ class EventPresenter:
         self._output.__enter__()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         self._output.__exit__(exc_type, exc, traceback)
 
     def show(self, event: Event) -> None:

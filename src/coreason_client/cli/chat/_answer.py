@@ -3,7 +3,8 @@
 import shlex
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from uuid import uuid4
@@ -121,21 +122,11 @@ def ask(
     request = _request(message, conversation, rewinds=output.can_rewind)
     presenter = PacketPresenter(output)
     received = [] if received is None else received
-    with service.client.assist(request, rewinds=output.can_rewind) as packets:
-        try:
-            _show(service, packets, presenter, received)
-        except CAPConnectionError as error:
-            if error.position is not None:
-                raise
-            reason = error.__cause__ or error
-            # A reason such as an invalid certificate is not tried again.
-            tried = f" ({error.attempts} attempts)" if error.attempts > 1 else ""
-            sentence = f"{service.url} cannot be reached: {reason}{tried}"
-            raise Failure(sentence, ExitCode.CONNECTION) from None
-        except CAPRuntimeError as error:
-            if error.status_code != HTTPStatus.UNAUTHORIZED:
-                raise
-            raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
+    with (
+        service.client.assist(request, rewinds=output.can_rewind) as packets,
+        _explained(service.url),
+    ):
+        _show(service, packets, presenter, received)
     if service.proxy is None:
         return
     delivery = compare(received, service.read_directly(request))
@@ -143,6 +134,24 @@ def ask(
     presenter.report(delivery.summary(cuts, packets.reconnects, kills))
     if delivery.same_stream and not delivery.intact:
         raise Failure("the answer received differs from the one logged", ExitCode.PROTOCOL)
+
+
+@contextmanager
+def _explained(url: str) -> Iterator[None]:
+    """Say what to do if there is no connection, or if the key is wrong."""
+    try:
+        yield
+    except CAPConnectionError as error:
+        if error.position is not None:
+            raise
+        reason = error.__cause__ or error
+        # A reason such as an invalid certificate is not tried again.
+        tried = f" ({error.attempts} attempts)" if error.attempts > 1 else ""
+        raise Failure(f"{url} cannot be reached: {reason}{tried}", ExitCode.CONNECTION) from None
+    except CAPRuntimeError as error:
+        if error.status_code != HTTPStatus.UNAUTHORIZED:
+            raise
+        raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
 
 
 def _show(

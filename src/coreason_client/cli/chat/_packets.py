@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from coreason_manifest.definitions.presentation import (
@@ -17,7 +16,7 @@ from coreason_manifest.definitions.presentation import (
     PresentationEventType,
     ProgressUpdate,
 )
-from coreason_manifest.definitions.rewind import rewound_to
+from coreason_manifest.definitions.rewind import rewound_to, valid_packets
 
 from .._text import usage_event_line
 from ..exits import ExitCode, Failure
@@ -44,12 +43,7 @@ class PacketPresenter:
         self._output.__enter__()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         self._output.__exit__(exc_type, exc, traceback)
         if exc_type is None and self._cited:
             cited = enumerate(self._cited.values(), 1)
@@ -124,20 +118,16 @@ class PacketPresenter:
 
 def text_of(packets: Iterable[Packet]) -> str:
     """Return the text of an answer, without the parts that are void; a block is a paragraph."""
-    pieces: list[tuple[int, str]] = []
-    for packet in packets:
-        if isinstance(packet, DeltaPacket):
-            pieces.append((packet.seq, packet.p))
-        elif isinstance(packet, EventPacket):
-            event = packet.p
-            if (to_seq := rewound_to(event)) is not None:
-                pieces = [piece for piece in pieces if piece[0] <= to_seq]
-            elif (
-                isinstance(event, PresentationEvent)
-                and event.type is PresentationEventType.MARKDOWN_BLOCK
-            ):
-                pieces.append((packet.seq, f"\n\n{_text_of(event.data)}\n\n"))
-    return "".join(text for _, text in pieces).strip()
+    return "".join(map(_piece_of, valid_packets(packets))).strip()
+
+
+def _piece_of(packet: Packet) -> str:
+    if isinstance(packet, DeltaPacket):
+        return packet.p
+    event = packet.p
+    if isinstance(event, PresentationEvent) and event.type is PresentationEventType.MARKDOWN_BLOCK:
+        return f"\n\n{_text_of(event.data)}\n\n"
+    return ""
 
 
 def _text_of(data: object) -> str:

@@ -8,7 +8,7 @@ URL of a profile gets only that key or the one of `--api-key`.
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -18,6 +18,8 @@ from ..llm import complete_model
 from ..profiles import UserProfile, complete_profile, complete_profile_word
 
 __all__ = ["ChatOptions", "ChatSettings", "GivenSettings", "resolve"]
+
+T = TypeVar("T")
 
 _TIMEOUT = 60.0
 
@@ -174,12 +176,8 @@ def resolve(
         reject_system(options.system)
     from_profile = profile is not None and url_name == _key_name("url", profile)
     key, key_name = _key(options, profile if from_profile else None, key_of)
-    timeout, timeout_name = options.timeout, "--timeout"
-    retries, retries_name = options.max_retries, "--max-retries"
-    if profile is not None and timeout is None and profile.timeout is not None:
-        timeout, timeout_name = profile.timeout, _key_name("timeout", profile)
-    if profile is not None and retries is None and profile.max_retries is not None:
-        retries, retries_name = profile.max_retries, _key_name("max_retries", profile)
+    timeout, timeout_name = _limit("timeout", options.timeout, profile)
+    retries, retries_name = _limit("max_retries", options.max_retries, profile)
     system = options.system
     if llm is not None and system is None and profile is not None:
         system = profile.system
@@ -222,6 +220,13 @@ def _key(
     if profile is not None:
         return key_of(profile), _key_name("api_key", profile)
     return options.env_api_key, "COREASON_API_KEY"
+
+
+def _limit(key: str, given: T | None, profile: UserProfile | None) -> tuple[T | None, str]:
+    """Return the value of an option or of the same key of the profile, and the name of it."""
+    if given is None and profile is not None and (found := getattr(profile, key)) is not None:
+        return found, _key_name(key, profile)
+    return given, f"--{key.replace('_', '-')}"
 
 
 def _key_name(key: str, profile: UserProfile) -> str:

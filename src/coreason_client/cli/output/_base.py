@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 from ._lines import Cleaner, clean, print_dimmed, print_json, print_stderr
@@ -34,12 +33,7 @@ class Output:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         pass
 
     def record(self, json: Json) -> None:
@@ -114,12 +108,7 @@ class PlainOutput(Output):
         self._last = ""  # the last two characters of the output
         self._follows_block = False  # True: the next paragraph needs no blank line before it
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         if exc_type is not BrokenPipeError:
             self.end_text()
 

@@ -79,8 +79,6 @@ class ServeConfig:
         Raises:
             Failure: an argument is invalid.
         """
-        from ...server import AgentApp
-
         options, secrets = self.options, self.secrets
         if options.durable and options.location == "memory":
             raise Failure(
@@ -89,36 +87,8 @@ class ServeConfig:
                 ExitCode.USAGE,
             )
         agent = _find_agent(options)
-        if isinstance(agent, AgentApp):
-            raise Failure(
-                f"{options.agent} is an AgentApp, which has its own log and keys: give the agent "
-                f"inside it, or run the application with uvicorn {options.agent}",
-                ExitCode.USAGE,
-            )
         try:
-            return AgentApp(
-                agent,
-                log=_create_log(options.location, options.store_replicas or 0),
-                api_keys=secrets.keys.values or None,
-                api_keys_file=secrets.keys.file,
-                ticket_secrets=secrets.tickets or None,
-                metrics=self.has_metrics,
-                metrics_key=secrets.metrics_key.value,
-                max_requests_per_minute=options.max_requests_per_minute,
-                allowed_hosts=options.allowed_hosts or (),
-                cors_origins=options.cors_origins or (),
-                durable=options.durable,
-                max_restarts=options.max_restarts or DEFAULT_MAX_RESTARTS,
-                public_url=options.public_url,
-                root_path=options.root_path or "",
-                agent_id=options.agent_id or (_GUIDE_ID if options.serves_guide else None),
-                a2a=self._a2a_settings(),
-                page=options.has_page,
-                **self._times(),
-                _cuts=options.chaos,
-                _documents=self._documents(),
-                _keys_before=self.keys_before,
-            )
+            return self._app_of(agent)
         except ArgumentError as error:
             sources = {
                 "api_keys": secrets.keys.source,
@@ -128,6 +98,40 @@ class ServeConfig:
             raise usage_error(error, option_names() | _OTHER_NAMES | sources) from None
         except (TypeError, ValueError) as error:
             raise Failure(str(error), ExitCode.USAGE) from None
+
+    def _app_of(self, agent: Any) -> "AgentApp":
+        from ...server import AgentApp
+
+        options, secrets = self.options, self.secrets
+        if isinstance(agent, AgentApp):
+            raise Failure(
+                f"{options.agent} is an AgentApp, which has its own log and keys: give the agent "
+                f"inside it, or run the application with uvicorn {options.agent}",
+                ExitCode.USAGE,
+            )
+        return AgentApp(
+            agent,
+            log=_create_log(options.location, options.store_replicas or 0),
+            api_keys=secrets.keys.values or None,
+            api_keys_file=secrets.keys.file,
+            ticket_secrets=secrets.tickets or None,
+            metrics=self.has_metrics,
+            metrics_key=secrets.metrics_key.value,
+            max_requests_per_minute=options.max_requests_per_minute,
+            allowed_hosts=options.allowed_hosts or (),
+            cors_origins=options.cors_origins or (),
+            durable=options.durable,
+            max_restarts=options.max_restarts or DEFAULT_MAX_RESTARTS,
+            public_url=options.public_url,
+            root_path=options.root_path or "",
+            agent_id=options.agent_id or (_GUIDE_ID if options.serves_guide else None),
+            a2a=self._a2a_settings(),
+            page=options.has_page,
+            **self._times(),
+            _cuts=options.chaos,
+            _documents=self._documents(),
+            _keys_before=self.keys_before,
+        )
 
     def _documents(self) -> dict[str, str]:
         """Return the documents that the guide cites, for the page."""

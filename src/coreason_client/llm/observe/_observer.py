@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from ..._http._checks import merged_headers, shown
@@ -153,12 +152,7 @@ class ReportingObserver(CallObserver):
                 self._current = self._telemetry.current()
                 self._current.__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._end_attempt(error)
         if self._telemetry is not None:
             self._current.__exit__(None, None, None)

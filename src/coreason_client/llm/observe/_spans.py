@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from ..._context import error_type, trace_headers
@@ -270,12 +269,7 @@ class _OpenSpan(WorkSpan):
         report(self._span.begin)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception):
             self._error = error_type(error)
         report(self._end, error)

@@ -1,7 +1,6 @@
 """`WorkSpan`: the span of a tool call or of a run. This class reports nothing."""
 
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any, Self
 
 __all__ = ["NO_SPAN", "WorkSpan"]
@@ -20,12 +19,7 @@ class WorkSpan:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """End the span; an exception that leaves the block is its failure."""
 
     def current(self) -> AbstractContextManager[Any]:

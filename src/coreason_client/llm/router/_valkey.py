@@ -211,13 +211,8 @@ class StateConnections:
             "host": address.host,
             "port": address.port,
             "db": address.db,
-            "username": address.username,
-            "password": address.password,
             "ssl": address.tls,
-            **address.tls_options,
-            "socket_timeout": self._timeout,
-            "socket_connect_timeout": self._timeout,
-            "protocol": 2,
+            **address.connection_options(self._timeout),
             # Each command can be repeated; a connection may have been closed by the server.
             "retry": retry(NoBackoff(), 1),
         }

@@ -63,13 +63,11 @@ class AsyncModelTurns:
         options = step.call_options(self._options, tools)
         stream = durable_stream()
         if stream is not None:
-            return await self._stored(step, machine, options, stream)
+            return await self._stored(machine, options, stream)
         answer = self._client.generate(machine.checked_messages(), **options)
         return await (answer if machine.seconds_left() is None else _limited(machine, answer))
 
-    async def _stored(
-        self, step: AskModel, machine: RunMachine, options: dict[str, Any], stream: Any
-    ) -> Response:
+    async def _stored(self, machine: RunMachine, options: dict[str, Any], stream: Any) -> Response:
         """Request an answer in a step of a durable agent, or return the stored one."""
         self._response = None
 
@@ -111,7 +109,7 @@ class AsyncModelTurns:
         """
         self._response = None
         stream = durable_stream()
-        received = self._received(step, machine, step.call_options(self._options, tools), run_span)
+        received = self._received(machine, step.call_options(self._options, tools), run_span)
         if stream is not None:
             received = self._journaled(received, stream)
         async with aclosing(received) as deltas:
@@ -119,7 +117,7 @@ class AsyncModelTurns:
                 yield delta
 
     async def _received(
-        self, step: AskModel, machine: RunMachine, options: dict[str, Any], run_span: WorkSpan
+        self, machine: RunMachine, options: dict[str, Any], run_span: WorkSpan
     ) -> AsyncGenerator[Delta]:
         with run_span.current():
             opened = self._client.stream(machine.checked_messages(), **options)

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ..._http._checks import check_headers, check_url
@@ -85,12 +84,7 @@ class MCPServer:
         self._connection = await self._open()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         connection, self._connection, self._loop = self._connection, None, None
         if connection is not None:
             await connection.aclose()
@@ -106,12 +100,7 @@ class MCPServer:
         self._thread = thread
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         connection, thread = self._connection, self._thread
         self._connection = self._thread = None
         if connection is not None and thread is not None:

@@ -113,6 +113,15 @@ _PROBLEM = {
 }
 
 
+def _schemas() -> dict[str, Any]:
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in _MODELS],
+        ref_template="#/components/schemas/{model}",
+    )
+    schemas = {name: _with_rules(name, model) for name, model in definitions["$defs"].items()}
+    return schemas | {"Problem": _PROBLEM, "StreamEvent": _EVENT}
+
+
 def openapi(
     agent_id: str,
     version: str,
@@ -124,18 +133,10 @@ def openapi(
     root_path: str = "",
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the server."""
-    _, definitions = models_json_schema(
-        [(model, "validation") for model in _MODELS],
-        ref_template="#/components/schemas/{model}",
-    )
-    schemas = {name: _with_rules(name, model) for name, model in definitions["$defs"].items()}
-    schemas |= {"Problem": _PROBLEM, "StreamEvent": _EVENT}
-    components: dict[str, Any] = {"schemas": schemas}
-    security: list[dict[str, list[str]]] = []
+    components: dict[str, Any] = {"schemas": _schemas()}
     if with_keys or (metrics_path is not None and metrics_with_key):
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    if with_keys:
-        security = [{"key": []}]
+    security: list[dict[str, list[str]]] = [{"key": []}] if with_keys else []
     metrics = {} if metrics_path is None else {metrics_path: {"get": _metrics(metrics_with_key)}}
     return {
         "openapi": "3.1.0",

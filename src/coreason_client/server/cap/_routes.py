@@ -17,7 +17,6 @@ from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..http._auth import Keys
 from ..http._body import drain_body
-from ..http._cuts import Cuts
 from ..http._gate import Gate
 from ..http._problems import Problem
 from ..observe import _log_lines
@@ -25,7 +24,6 @@ from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
 from ._admission import Admission, Admitted, owned
 from ._cursor import stream_in_path
-from ._cut_response import CutEventStream
 from ._openapi import openapi
 from ._response import EventStream
 
@@ -46,14 +44,12 @@ class Routes:
         metrics: Metrics,
         metrics_keys: Keys | None,
         runtime: Callable[[], Awaitable[Runtime]],
-        cuts: Cuts | None = None,
     ) -> None:
         self._options = gate.options
         self._gate = gate
         self._metrics = metrics
         self._metrics_keys = metrics_keys
         self._runtime = runtime
-        self._cuts = cuts
         self._admission = Admission(gate, runtime)
         self._not_ready_lines = LineLimit(1)
 
@@ -183,8 +179,8 @@ class Routes:
                 await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)
         return Response(status_code=204)
 
-    async def cut(self, request: Request, stream_id: UUID, seed: int | None) -> None:
-        """Cut the connections that read a stream, and those that follow by the plan of a seed.
+    async def check_reader(self, request: Request, stream_id: UUID) -> None:
+        """Check that the principal of a request may read a stream.
 
         Raises:
             Problem: 401.
@@ -192,8 +188,6 @@ class Routes:
         """
         principal = self._gate.principal(request)
         await owned(await self._runtime(), principal, stream_id)
-        if self._cuts is not None:
-            self._cuts.cut(stream_id, seed)
 
     def _reader(self, admitted: Admitted) -> Response:
         runtime, meta, after = admitted.runtime, admitted.meta, admitted.after
@@ -205,8 +199,6 @@ class Routes:
         if meta.outcome is None and after.seq >= meta.last_seq:
             runtime.check_producer(meta.stream_id)
         runtime.producers.add_reader(meta, admitted.reader)
-        if self._cuts is not None:
-            return CutEventStream(runtime, meta, after, self._cuts)
         return EventStream(runtime, meta, after)
 
 

@@ -53,10 +53,6 @@ class CuttableConnection:
         self.abort = abort
         self.left = left
 
-    def allowed(self, limit: int) -> int:
-        """Return how many of `limit` packets may be sent before the cut."""
-        return limit if self.left is None else min(limit, self.left)
-
     def sent(self, packets: int) -> None:
         """Count packets that were sent."""
         if self.left is not None:

@@ -1,4 +1,4 @@
-"""The Host and Origin headers that a server without keys accepts. Pure: headers in, a refusal out.
+"""The Host, Origin and path of a request that a server accepts. Pure: headers in, a refusal out.
 
 A browser lets any web page send requests to any server, and a server without keys cannot tell the
 senders apart. Two rules keep out pages of other sites. With keys or tickets neither rule applies,
@@ -27,7 +27,13 @@ from urllib.parse import urlsplit
 from ...errors import ArgumentError
 from ._problems import Problem
 
-__all__ = ["AllowedHosts", "Headers", "checked_origins", "encoded_slash_problem", "with_root_path"]
+__all__ = [
+    "AllowedHosts",
+    "Headers",
+    "checked_origins",
+    "encoded_slash_problem",
+    "with_root_path",
+]
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -250,10 +256,9 @@ def _shown(text: str) -> str:
     return repr(text[:_MAX_SHOWN])
 
 
-# The path of a request, and the prefix below which a proxy serves an application. Pure.
-#
-# A proxy may remove the prefix from the path of a request or pass it on. Both give the same scope:
-# `root_path` has the prefix and `path` begins with it, as ASGI requires.
+# The path, and the prefix below which a proxy serves an application. A proxy may remove the prefix
+# from the path of a request or pass it on. Both give the same scope: `root_path` has the prefix and
+# `path` begins with it, as ASGI requires.
 
 
 def with_root_path(scope: MutableMapping[str, Any], prefix: str) -> MutableMapping[str, Any]:

@@ -8,6 +8,7 @@ other names, and neither must fill the memory of the system that collects the me
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from coreason_manifest.definitions.presentation import StreamOpCode
@@ -43,10 +44,37 @@ _LOST, _HANDED_OVER = "producer_lost", "handed_over"
 _PUSH_OUTCOMES = ("delivered", "failed", "disabled")
 # A series that exists from the start shows its first increase, which alerts need.
 _SERIOUS_REFUSALS = ("log-unavailable", "busy", "too-many-streams", "too-many-readers")
-# Seconds: an append takes about 20 µs in memory and a few ms over a network.
-_APPEND_BUCKETS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
-_LOOP_DELAY_BUCKETS = (1e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_FIRST_PACKET_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_GAUGES: Mapping[Gauge, str] = {
+    "streams_open": "Running agents in this process.",
+    "readers_open": "Open responses in this process.",
+    "log_degraded": "1 if part of the upkeep of the log fails.",
+    "leases_held": "Streams that this process holds in the log.",
+}
+_COUNTERS = {
+    "streams_started": "Streams for which an agent was started.",
+    "resumes": "Requests that resumed a stream.",
+    "takeovers": "Orphaned streams that this process ended.",
+    "packets_replayed": "Packets in the log at restarts.",
+    "streams_handed_over": "Durable streams that this process left to another one.",
+    "leases_lost": "Running streams that another process has taken over.",
+    "store_changes": "Restarts and failovers of the store that were noticed.",
+}
+# With the limits of their buckets in seconds. An append takes about 20 µs in memory and a few ms
+# over a network.
+_HISTOGRAMS = {
+    "append_seconds": (
+        "Time to append a batch of packets to the log.",
+        (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0),
+    ),
+    "first_packet_seconds": (
+        "Time from accepting a request to its first packet in the log.",
+        (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+    ),
+    "event_loop_delay_seconds": (
+        "Time that a callback waited for the event loop.",
+        (1e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+    ),
+}
 
 
 class StreamMeter:
@@ -136,14 +164,12 @@ class PrometheusMetrics(Metrics):
     """
 
     __slots__ = (
-        "_append_seconds",
         "_counters",
         "_ended",
         "_expose",
-        "_first_packet_seconds",
         "_gauges",
+        "_histograms",
         "_limits",
-        "_loop_delay_seconds",
         "_packets",
         "_push",
         "_refused",
@@ -157,39 +183,20 @@ class PrometheusMetrics(Metrics):
             raise MissingExtraError("metrics", "metrics") from None
         registry = prometheus.CollectorRegistry()
 
-        def counter(name: str, text: str, *labels: str) -> Any:
-            return prometheus.Counter(f"coreason_{name}", text, labels, registry=registry)
+        def made(kind: Any, name: str, text: str, *labels: str, **options: Any) -> Any:
+            return kind(f"coreason_{name}", text, labels, registry=registry, **options)
 
-        def gauge(name: str, text: str, *labels: str) -> Any:
-            return prometheus.Gauge(f"coreason_{name}", text, labels, registry=registry)
-
-        def histogram(name: str, text: str, buckets: Sequence[float]) -> Any:
-            return prometheus.Histogram(
-                f"coreason_{name}", text, buckets=buckets, registry=registry
-            )
-
-        self._gauges: dict[Gauge, Any] = {
-            "streams_open": gauge("streams_open", "Running agents in this process."),
-            "readers_open": gauge("readers_open", "Open responses in this process."),
-            "log_degraded": gauge("log_degraded", "1 if part of the upkeep of the log fails."),
-            "leases_held": gauge("leases_held", "Streams that this process holds in the log."),
+        counter, gauge = partial(made, prometheus.Counter), partial(made, prometheus.Gauge)
+        self._gauges = {name: gauge(name, text) for name, text in _GAUGES.items()}
+        self._counters = {name: counter(name, text) for name, text in _COUNTERS.items()}
+        self._histograms = {
+            name: made(prometheus.Histogram, name, text, buckets=buckets)
+            for name, (text, buckets) in _HISTOGRAMS.items()
         }
         self._limits = (
             gauge("limit_used", "Units in use, those of the busiest principal.", "limit"),
             gauge("limit_maximum", "Units of a limit.", "limit"),
         )
-        self._counters = {
-            name: counter(name, text)
-            for name, text in {
-                "streams_started": "Streams for which an agent was started.",
-                "resumes": "Requests that resumed a stream.",
-                "takeovers": "Orphaned streams that this process ended.",
-                "packets_replayed": "Packets in the log at restarts.",
-                "streams_handed_over": "Durable streams that this process left to another one.",
-                "leases_lost": "Running streams that another process has taken over.",
-                "store_changes": "Restarts and failovers of the store that were noticed.",
-            }.items()
-        }
         ended = counter("streams_ended", "Streams whose last packet is in the log.", "outcome")
         packets = counter("packets_appended", "Packets in the log.", "op")
         # Created once: looking up a label costs more than counting, and a series that exists from
@@ -203,19 +210,6 @@ class PrometheusMetrics(Metrics):
             self._refused.labels(slug)
         push = counter("push_notifications", "Push notifications of A2A.", "outcome")
         self._push = {outcome: push.labels(outcome) for outcome in _PUSH_OUTCOMES}
-        self._append_seconds = histogram(
-            "append_seconds", "Time to append a batch of packets to the log.", _APPEND_BUCKETS
-        )
-        self._first_packet_seconds = histogram(
-            "first_packet_seconds",
-            "Time from accepting a request to its first packet in the log.",
-            _FIRST_PACKET_BUCKETS,
-        )
-        self._loop_delay_seconds = histogram(
-            "event_loop_delay_seconds",
-            "Time that a callback waited for the event loop.",
-            _LOOP_DELAY_BUCKETS,
-        )
         self._expose: Callable[[], tuple[bytes, str]] = lambda: (
             prometheus.generate_latest(registry),
             prometheus.CONTENT_TYPE_LATEST,
@@ -232,7 +226,7 @@ class PrometheusMetrics(Metrics):
             limit_maximum.labels(limit).set(maximum)
 
     def loop_delayed(self, seconds: float) -> None:
-        self._loop_delay_seconds.observe(seconds)
+        self._histograms["event_loop_delay_seconds"].observe(seconds)
 
     def store_changed(self) -> None:
         self._counters["store_changes"].inc()
@@ -243,7 +237,7 @@ class PrometheusMetrics(Metrics):
 
     def appended(self, count: int, other_ops: Sequence[StreamOpCode], seconds: float) -> None:
         """Count a batch of any stream."""
-        self._append_seconds.observe(seconds)
+        self._histograms["append_seconds"].observe(seconds)
         if count > len(other_ops):
             self._packets[StreamOpCode.DELTA].inc(count - len(other_ops))
         for op in other_ops:
@@ -251,7 +245,7 @@ class PrometheusMetrics(Metrics):
 
     def first_packet(self, seconds: float) -> None:
         """Count the first packet of any stream."""
-        self._first_packet_seconds.observe(seconds)
+        self._histograms["first_packet_seconds"].observe(seconds)
 
     def ended(self, outcome: str) -> None:
         """Count the end of any stream."""

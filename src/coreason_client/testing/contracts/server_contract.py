@@ -15,7 +15,6 @@ import pytest
 from coreason_manifest.definitions.presentation import StreamPacket, parse_packet
 
 from ...sse import ServerSentEvent, SSEDecoder
-from .._exactly_once import is_terminal
 
 __all__ = ["CAPAnswer", "CAPPeer", "ServerContract", "ServerUnderTest", "question_body"]
 
@@ -132,7 +131,7 @@ class ServerContract:
         packets = [*first.packets, *rest.packets]
         assert len({packet.stream_id for packet in packets}) == 1
         assert [packet.seq for packet in packets] == list(range(1, len(packets) + 1))
-        assert is_terminal(packets[-1])
+        assert packets[-1].is_last
 
     def test_nothing_follows_the_end(self, cap_server: ServerUnderTest, peer: "CAPPeer") -> None:
         """A resume after the last packet has no packets: 204, or an empty stream."""
@@ -222,7 +221,7 @@ class ServerContract:
         for _ in range(2):
             assert 200 <= peer.send("DELETE", path).status < 300
         *_, last = peer.ask(body, first.ids[0]).packets
-        assert is_terminal(last)
+        assert last.is_last
         assert getattr(last.p, "code", None) == "cancelled"
 
     def test_an_unknown_stream_cannot_be_cancelled(self, peer: "CAPPeer") -> None:
@@ -298,7 +297,7 @@ def _check_numbered(answer: "CAPAnswer") -> None:
     assert len(packets) >= 3, "`question` must have an answer of at least three packets"
     assert len({packet.stream_id for packet in packets}) == 1
     assert [packet.seq for packet in packets] == list(range(1, len(packets) + 1))
-    assert [is_terminal(packet) for packet in packets] == [False] * (len(packets) - 1) + [True]
+    assert [packet.is_last for packet in packets] == [False] * (len(packets) - 1) + [True]
 
 
 def _check_ids(answer: "CAPAnswer") -> None:

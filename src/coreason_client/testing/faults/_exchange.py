@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
-from .._loopback import read_body, read_head
+from .._loopback import MalformedHTTP, read_body, read_head, reset
 from .._secret_names import HiddenHeaders
 from . import _wire as wire
 from ._run import FaultRun, RecordedRequest
@@ -30,23 +28,28 @@ __all__ = [
 
 
 _READ_SIZE: Final = 64 * 1024
-_MAX_REQUEST: Final = 64 * 1024 * 1024
-_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Connection:
-    """One accepted socket; only the task that serves it uses it."""
+    """One accepted connection; only the task that serves it uses it."""
 
-    def __init__(self, sock: socket.socket, origin: str, number: int, timeout: float) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        origin: str,
+        number: int,
+        timeout: float,
+    ) -> None:
         self.origin = origin
         self.number = number
         self.is_open = True
         self.finished = False
         self.run: FaultRun | None = None
-        self._sock = sock
+        self._reader = reader
+        self._writer = writer
         self._timeout = timeout
-        self._loop = asyncio.get_running_loop()
-        self._buffer = bytearray()
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits until the kernel has all
 
     def attach(self, run: FaultRun) -> None:
         """Count this connection as one of the run, and no longer of the run before."""
@@ -61,45 +64,53 @@ class Connection:
 
     async def send(self, data: bytes) -> None:
         """Hand bytes to the kernel and let other tasks run."""
+        self._writer.write(data)
         async with asyncio.timeout(self._timeout):
-            await self._loop.sock_sendall(self._sock, data)
+            await self._writer.drain()
         if self.run is not None:
             self.run.record.add_sent(len(data))
-        await asyncio.sleep(0)  # sock_sendall does not yield when the kernel takes all at once
+        await asyncio.sleep(0)  # `drain` does not yield when the kernel takes all at once
 
     def fin(self) -> None:
         """End our direction only, so that it can still be seen when the client closes its own."""
         if self.is_open and not self.finished:
             self.finished = True
             with contextlib.suppress(OSError):  # the client was faster
-                self._sock.shutdown(socket.SHUT_WR)
+                self._writer.write_eof()
 
     def rst(self) -> None:
         """Reset the connection."""
         if self.is_open:
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            reset(self._writer)
             self.close()
 
     def close(self) -> None:
-        """Close the socket and count it."""
+        """Close the connection and count it."""
         if self.is_open:
             self.is_open = False
-            self._sock.close()
+            self._writer.transport.abort()
             self._count(-1)
 
     async def until_gone(self) -> None:
         """Wait until the client closes; bytes that come after our FIN are answered with RST."""
         async with asyncio.timeout(self._timeout):
-            while await self._loop.sock_recv(self._sock, _READ_SIZE):
+            while await self._reader.read(_READ_SIZE):
                 if self.finished:
                     self.rst()
                     return
 
     async def read_request(self) -> RecordedRequest:
         """Read one request in full, or raise ConnectionError when the client disconnects."""
-        head = await read_head(self)
-        if head is None:
-            raise ConnectionResetError
+        try:
+            async with asyncio.timeout(self._timeout):
+                head = await read_head(self._reader)
+                if head is None:
+                    raise ConnectionResetError
+                body = b"".join([piece async for piece in read_body(self._reader, head)])
+        except (asyncio.IncompleteReadError, MalformedHTTP):
+            if self._reader.at_eof():
+                raise ConnectionResetError from None
+            raise
         method, target, _ = head.start.split(" ")
         return RecordedRequest(
             method=method,
@@ -107,43 +118,11 @@ class Connection:
             path="/" + target.partition("?")[0].lstrip("/").partition("/")[2],
             headers=HiddenHeaders(head.sent),
             raw_headers=head.sent,
-            body=b"".join([piece async for piece in read_body(self, head)]),
+            body=body,
             origin=self.origin,
             connection=self.number,
             at=time.monotonic(),
         )
-
-    async def readuntil(self, separator: bytes) -> bytes:
-        """Return the bytes up to a separator, and with it."""
-        while (at := self._buffer.find(separator)) < 0:
-            await self._receive()
-        return self._take(at + len(separator))
-
-    async def readexactly(self, n: int) -> bytes:
-        """Return so many bytes."""
-        while len(self._buffer) < n:
-            await self._receive()
-        return self._take(n)
-
-    async def read(self, n: int) -> bytes:
-        """Return some bytes, at most so many."""
-        if not self._buffer:
-            await self._receive()
-        return self._take(n)
-
-    def _take(self, size: int) -> bytes:
-        data = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return data
-
-    async def _receive(self) -> None:
-        async with asyncio.timeout(self._timeout):
-            data = await self._loop.sock_recv(self._sock, _READ_SIZE)
-        if not data:
-            raise ConnectionResetError
-        self._buffer += data
-        if len(self._buffer) > _MAX_REQUEST:
-            raise ValueError(f"a request of more than {_MAX_REQUEST} bytes")
 
 
 class BadCursorError(ValueError):

@@ -1,19 +1,17 @@
 """An HTTP/1.1 server on loopback that answers with faults, in its own thread.
 
-It uses plain sockets and no HTTP library: each byte, each FIN and each RST is written here, so a
+It uses no HTTP library: each byte, each FIN and each RST is written here, so a
 test knows exactly what its client received.
 """
 
 import asyncio
-import contextlib
-import socket
 import threading
 import uuid
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from ...errors import ArgumentError
+from .._loopback import ServerThread
 from . import _connection_faults, _content_faults  # noqa: F401 - they fill `FAULTS`
 from . import _wire as wire
 from ._exchange import BadCursorError, Connection, FaultExchange
@@ -23,10 +21,6 @@ from ._table import FAULTS, find_fault
 from ._wire import File
 
 __all__ = ["FAULTS", "FaultServer"]
-
-HOST: Final = "127.0.0.1"
-BACKLOG: Final = 1024
-STOP_TIMEOUT: Final = 10.0
 
 
 class FaultServer:
@@ -59,14 +53,9 @@ class FaultServer:
         self._runs: dict[str, FaultRun] = {}
         self._errors: list[Exception] = []
         self._lock = threading.Lock()
-        self._listeners: list[socket.socket] = []
         self._origins: tuple[str, str] = ("", "")
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._main, name="fault-server", daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread: ServerThread | None = None
         self._accepted = 0
-        self._loop: asyncio.AbstractEventLoop
-        self._stop: asyncio.Event
 
     @property
     def origin(self) -> str:
@@ -111,7 +100,7 @@ class FaultServer:
         after = min(8, packets) if fault_after is None else fault_after
         if not 0 <= after <= packets + 1:
             raise ArgumentError("fault_after", f"must be from 0 to {packets + 1}", fault_after)
-        if not self._listeners:
+        if self._thread is None:
             raise RuntimeError("the fault server is not running: use `with FaultServer() as …`")
         with self._lock:
             number = len(self._runs) + 1
@@ -123,82 +112,39 @@ class FaultServer:
 
     def __enter__(self) -> Self:
         """Listen and start the thread."""
-        self._listeners = [socket.create_server((HOST, 0), backlog=BACKLOG) for _ in range(2)]
-        first, second = (f"http://{HOST}:{item.getsockname()[1]}" for item in self._listeners)
+        self._thread = ServerThread("fault-server", self._converse, ports=2, debug=self._debug)
+        first, second = self._thread.urls
         self._origins = (first, second)
         self._thread.start()
-        if not self._ready.wait(STOP_TIMEOUT):
-            raise RuntimeError("the fault server did not start")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Stop; raise the errors of the server, because a fault that failed proves nothing."""
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(STOP_TIMEOUT)
-        if self._thread.is_alive():
+        if self._thread is not None and not self._thread.stop():
             raise RuntimeError("the fault server did not stop")
         if error is None and (errors := self.errors):
             raise ExceptionGroup("the fault server failed", errors)
 
-    # The thread.
+    # In the thread.
 
-    def _main(self) -> None:
-        with asyncio.Runner(debug=self._debug) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
-        for listener, origin in zip(self._listeners, self._origins, strict=True):
-            listener.setblocking(False)
-            # sock_accept could lose a socket when it is cancelled at the moment of an accept.
-            self._loop.add_reader(listener, self._accept, listener, origin)
-        self._ready.set()
-        await self._stop.wait()
-        for listener in self._listeners:
-            self._loop.remove_reader(listener)
-            listener.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _accept(self, listener: socket.socket, origin: str) -> None:
-        with contextlib.suppress(BlockingIOError, ConnectionError):
-            while True:
-                self._start(listener.accept()[0], origin)
-
-    def _start(self, sock: socket.socket, origin: str) -> None:
-        """Serve an accepted socket in its own task."""
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._accepted += 1
-        connection = Connection(sock, origin, self._accepted, self._timeout)
-        task = self._loop.create_task(self._converse(connection))
-        self._tasks.add(task)
-        # Not by the task itself, which may be cancelled before its first step.
-        task.add_done_callback(lambda done: self._finish(done, connection))
-
-    def _finish(self, task: asyncio.Task[None], connection: Connection) -> None:
-        """Keep the error of a task, if there is one, and close its connection."""
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, Exception):
-            self._note(connection.run, error)
-        connection.close()
-
-    async def _converse(self, connection: Connection) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until either side ends it."""
-        with contextlib.suppress(ConnectionError):
+        self._accepted += 1
+        port = writer.get_extra_info("sockname")[1]
+        origin = next(origin for origin in self._origins if origin.endswith(f":{port}"))
+        connection = Connection(reader, writer, origin, self._accepted, self._timeout)
+        try:
             while await self._answer(connection):
                 pass
             connection.fin()
             if connection.is_open:
                 await connection.until_gone()
+        except ConnectionError:
+            pass
+        except Exception as error:  # noqa: BLE001 - a failure of a fault, reported to the test
+            self._note(connection.run, error)
+        finally:
+            connection.close()
 
     async def _answer(self, connection: Connection) -> bool:
         """Answer one request; return True if the connection can be used again."""

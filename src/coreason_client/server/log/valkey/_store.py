@@ -74,12 +74,12 @@ class Store:
         self._patience = patience
         self._loop = asyncio.get_running_loop()
         reply_timeout = self._reply_timeout = patience * _REPLY_TIMEOUT_SHARE
-        self._options = _connection_options(address, reply_timeout)
+        self._options = {**address.connection_options(reply_timeout), "socket_keepalive": True}
         self._clock = RunClock(reply_timeout / _TICKS_PER_REPLY_TIMEOUT)
         self._timer: asyncio.TimerHandle | None = None
         self._recovering: set[asyncio.Task[Any]] = set()
         self._repeating = 0  # commands that are being retried
-        self.primary = Primary(address, _with_tls(address, self._options), listeners)
+        self.primary = Primary(address, {**self._options, "ssl": address.tls}, listeners)
         self.confirmation: Confirmation | None = None
         if replicas:
             seconds = min(confirm_seconds, reply_timeout / 2)
@@ -87,24 +87,33 @@ class Store:
             self.confirmation = Confirmation(replicas, seconds, key, address.shown)
         self._cluster = _cluster(address, self._options) if cluster else None
         self._nodes: ConfirmingNodes | None = None
-        if self._cluster is not None:
-            cluster_link = partial(ClusterLink, self._cluster.execute_command, reply_timeout)
-            self._writes = self._make_queue([cluster_link] * _CLUSTER_LINKS, 1)
-            self._reads = self._make_queue([cluster_link] * _CLUSTER_LINKS, 1)
-            self._confirmed = self._writes
-            if self.confirmation is not None:
-                connection = partial(_connection, address, self._options)
-                self._nodes = ConfirmingNodes(self._cluster, connection, self.confirmation)
-                confirmed = partial(ClusterLink, self._nodes.execute, reply_timeout)
-                self._confirmed = self._make_queue([confirmed] * _CLUSTER_LINKS, 1)
+        if self._cluster is None:
+            self._open_queues()
         else:
-            link = partial(SocketLink, self.primary, reply_timeout, None)
-            self._writes = self._make_queue([link] * _WRITE_LINKS, _WRITES_AT_ONCE)
-            self._reads = self._make_queue([link] * _READ_LINKS, _READS_AT_ONCE)
-            self._confirmed = self._writes
-            if self.confirmation is not None:
-                link = partial(SocketLink, self.primary, reply_timeout, self.confirmation)
-                self._confirmed = self._make_queue([link] * _WRITE_LINKS, _WRITES_AT_ONCE)
+            self._open_cluster_queues(self._cluster)
+
+    def _open_queues(self) -> None:
+        link = partial(SocketLink, self.primary, self._reply_timeout)
+        self._writes = self._make_queue([partial(link, None)] * _WRITE_LINKS, _WRITES_AT_ONCE)
+        self._reads = self._make_queue([partial(link, None)] * _READ_LINKS, _READS_AT_ONCE)
+        self._confirmed = self._writes
+        if self.confirmation is not None:
+            confirming = [partial(link, self.confirmation)] * _WRITE_LINKS
+            self._confirmed = self._make_queue(confirming, _WRITES_AT_ONCE)
+
+    def _open_cluster_queues(self, cluster: RedisCluster) -> None:
+        self._writes = self._make_cluster_queue(cluster.execute_command)
+        self._reads = self._make_cluster_queue(cluster.execute_command)
+        self._confirmed = self._writes
+        if self.confirmation is not None:
+            connection = partial(_connection, self.primary.address, self._options)
+            self._nodes = ConfirmingNodes(cluster, connection, self.confirmation)
+            self._confirmed = self._make_cluster_queue(self._nodes.execute)
+
+    def _make_cluster_queue(self, execute: Callable[..., Awaitable[Any]]) -> CommandQueue:
+        return self._make_queue(
+            [partial(ClusterLink, execute, self._reply_timeout)] * _CLUSTER_LINKS, 1
+        )
 
     def _make_queue(self, links: Sequence[Any], max_commands: int) -> CommandQueue:
         return CommandQueue(
@@ -314,25 +323,10 @@ class Store:
                 self._timer = self._loop.call_later(self._clock.interval, self._tick)
 
 
-def _connection_options(address: Address, reply_timeout: float) -> dict[str, Any]:
-    return {
-        "username": address.username,
-        "password": address.password,
-        "socket_timeout": reply_timeout,
-        "socket_connect_timeout": reply_timeout,
-        "socket_keepalive": True,
-        "protocol": 2,
-    }
-
-
-def _with_tls(address: Address, options: dict[str, Any]) -> dict[str, Any]:
-    return {**options, "ssl": True, **address.tls_options} if address.tls else options
-
-
 def _connection(address: Address, options: dict[str, Any], host: str, port: int) -> Connection:
     kind = SSLConnection if address.tls else Connection
     retry = Retry(NoBackoff(), 0)
-    return kind(host=host, port=port, retry=retry, **options, **address.tls_options)
+    return kind(host=host, port=port, retry=retry, **options)
 
 
 def _subscriber(host: str, port: int, address: Address, options: dict[str, Any]) -> Redis:
@@ -344,7 +338,6 @@ def _subscriber(host: str, port: int, address: Address, options: dict[str, Any])
         max_connections=1,
         retry=Retry(NoBackoff(), 0),  # the subscription does its own retries
         **options,
-        **address.tls_options,
     )
     return Redis.from_pool(pool)
 
@@ -357,5 +350,4 @@ def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
         retry=Retry(NoBackoff(), 1),
         ssl=address.tls,
         **options,
-        **address.tls_options,
     )

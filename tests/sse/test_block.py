@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.sse import SSEEventTooLarge
-from coreason_client.sse._lines import LONGEST_FIELD_PREFIX, Block, parse_retry
+from coreason_client.sse._block import LONGEST_FIELD_PREFIX, Block, parse_retry
 
 
 @pytest.mark.parametrize(

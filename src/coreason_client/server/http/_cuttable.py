@@ -13,8 +13,8 @@ from uuid import UUID
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..server._internals import SEND, response_cycle
-from ..server.http._cuts import READ_TIME, Cuts, CuttableConnection
+from .._internals import SEND, response_cycle
+from ._cuts import READ_TIME, Cuts, CuttableConnection
 
 __all__ = ["EventCount", "abort", "abort_soon", "serve_cuttable"]
 
