@@ -190,7 +190,8 @@ def files_of_generate() -> list[str]:
     files: set[str] = set()
 
     async def call(url: str) -> None:
-        async with AsyncLLMClient("key", url, "gpt-4o") as client:
+        # Without telemetry, also in a process that has loaded OpenTelemetry.
+        async with AsyncLLMClient("key", url, "gpt-4o", telemetry=False) as client:
             await client.generate([{"role": "user", "content": "Hello"}])
             with traced(files):
                 await client.generate([{"role": "user", "content": "Hello"}])
