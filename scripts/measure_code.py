@@ -193,7 +193,8 @@ def files_of_generate() -> list[str]:
     calls: list[set[str]] = [set() for _ in range(CALLS)]
 
     async def call(url: str) -> None:
-        async with AsyncLLMClient("key", url, "gpt-4o") as client:
+        # Without telemetry, also in a process that has loaded OpenTelemetry.
+        async with AsyncLLMClient("key", url, "gpt-4o", telemetry=False) as client:
             await client.generate([{"role": "user", "content": "Hello"}])
             for files in calls:
                 with traced(files):
