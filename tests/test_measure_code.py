@@ -11,9 +11,8 @@ import pytest
 from scripts.measure_code import FIGURES, Figure
 
 NOT_REACHED = {
-    "hand-written code lines": 64_700,
-    "files that one CAP request enters, client and server": 76,
-    "functions over 40 lines": 24,
+    "hand-written code lines": 63_600,
+    "files that one CAP request enters, client and server": 74,
 }
 
 

@@ -7,7 +7,7 @@ JSON. Lines contain ids, principals and numbers, and never the content of a conv
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from uuid import UUID
 
 from ...errors import ArgumentError
@@ -61,10 +61,14 @@ class _WithoutQueryValues(logging.Filter):
         return True
 
 
-@contextmanager
-def redacted_access_lines() -> Iterator[None]:
+def redacted_access_lines() -> AbstractContextManager[None]:
     """Redact the access log while the block runs."""
-    logger, lines = logging.getLogger("uvicorn.access"), _WithoutQueryValues()
+    return _filtered("uvicorn.access", _WithoutQueryValues())
+
+
+@contextmanager
+def _filtered(name: str, lines: logging.Filter) -> Iterator[None]:
+    logger = logging.getLogger(name)
     logger.addFilter(lines)
     try:
         yield
@@ -115,15 +119,9 @@ class _HttpLines(logging.Filter):
         return True
 
 
-@contextmanager
-def throttled_http_lines() -> Iterator[None]:
+def throttled_http_lines() -> AbstractContextManager[None]:
     """Limit uvicorn's lines about malformed requests and upgrades while the block runs."""
-    logger, lines = logging.getLogger("uvicorn.error"), _HttpLines()
-    logger.addFilter(lines)
-    try:
-        yield
-    finally:
-        logger.removeFilter(lines)
+    return _filtered("uvicorn.error", _HttpLines())
 
 
 # A limit on how often one kind of log line is written. Pure: the caller has the clock.
