@@ -11,8 +11,8 @@ import pytest
 from scripts.measure_code import FIGURES, Figure
 
 NOT_REACHED = {
-    "hand-written code lines": 63_600,
-    "files that one CAP request enters, client and server": 74,
+    "hand-written code lines": 63_610,
+    "files that one CAP request enters, client and server": 71,
 }
 
 

@@ -243,7 +243,7 @@ class AgentApp:
         self._create_runtime = partial(
             Runtime, runner, options=self._options, owner=owner, metrics=self._metrics
         )
-        self._cuts = Cuts() if page and _cuts else None
+        cuts = Cuts() if page and _cuts else None
         routes = Routes(self._gate, self._metrics, metrics_keys, self._ready)
         table = routes.table()
         self._operations: Operations | None = None
@@ -251,7 +251,7 @@ class AgentApp:
             name = agent_name(agent) if agent_id is None else agent_id
             table += self._a2a_routes(agent, name, a2a, public_url)
         if page:
-            table += _page_routes(self._options, routes, self.has_keys, _documents, self._cuts)
+            table += _page_routes(self._options, routes, self.has_keys, _documents, cuts)
         starlette = Starlette(
             routes=table,
             middleware=_middleware(origins, serves_a2a=bool(a2a)),
@@ -259,7 +259,8 @@ class AgentApp:
         )
         starlette.router.redirect_slashes = False  # the table has both forms
         # Answers to other origins get their headers from a layer of Starlette.
-        self._asgi: ASGIApp = starlette if origins else _Shortcut(starlette, table, self._refusals)
+        asgi = starlette if origins else _Shortcut(starlette, table, self._refusals)
+        self._asgi: ASGIApp = asgi if cuts is None else partial(serve_cuttable, asgi, cuts)
 
     def _a2a_routes(
         self, agent: Agent, name: str, a2a: "bool | AgentCard | A2A", public_url: str | None
@@ -285,12 +286,7 @@ class AgentApp:
         """Serve as ASGI."""
         if scope["type"] == "lifespan":
             await serve_lifespan(self.lifespan(), receive, send)
-        elif self._cuts is not None:
-            await serve_cuttable(self._serve, self._cuts, {**scope, SEND: send}, receive, send)
-        else:
-            await self._serve(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+            return
         scope = with_root_path(scope, self._options.root_path)
         if problem := _head_problem(
             scope, None if self.has_keys else self._hosts, self._gate

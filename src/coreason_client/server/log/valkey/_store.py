@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Connection, Redis, RedisCluster, SSLConnection
 from redis.asyncio.retry import Retry
@@ -88,32 +88,15 @@ class Store:
         self._cluster = _cluster(address, self._options) if cluster else None
         self._nodes: ConfirmingNodes | None = None
         if self._cluster is None:
-            self._open_queues()
+            queues = _socket_queues(
+                self._make_queue, self.primary, reply_timeout, self.confirmation
+            )
         else:
-            self._open_cluster_queues(self._cluster)
-
-    def _open_queues(self) -> None:
-        link = partial(SocketLink, self.primary, self._reply_timeout)
-        self._writes = self._make_queue([partial(link, None)] * _WRITE_LINKS, _WRITES_AT_ONCE)
-        self._reads = self._make_queue([partial(link, None)] * _READ_LINKS, _READS_AT_ONCE)
-        self._confirmed = self._writes
-        if self.confirmation is not None:
-            confirming = [partial(link, self.confirmation)] * _WRITE_LINKS
-            self._confirmed = self._make_queue(confirming, _WRITES_AT_ONCE)
-
-    def _open_cluster_queues(self, cluster: RedisCluster) -> None:
-        self._writes = self._make_cluster_queue(cluster.execute_command)
-        self._reads = self._make_cluster_queue(cluster.execute_command)
-        self._confirmed = self._writes
-        if self.confirmation is not None:
-            connection = partial(_connection, self.primary.address, self._options)
-            self._nodes = ConfirmingNodes(cluster, connection, self.confirmation)
-            self._confirmed = self._make_cluster_queue(self._nodes.execute)
-
-    def _make_cluster_queue(self, execute: Callable[..., Awaitable[Any]]) -> CommandQueue:
-        return self._make_queue(
-            [partial(ClusterLink, execute, self._reply_timeout)] * _CLUSTER_LINKS, 1
-        )
+            if self.confirmation is not None:
+                connection = partial(_connection, address, self._options)
+                self._nodes = ConfirmingNodes(self._cluster, connection, self.confirmation)
+            queues = _cluster_queues(self._make_queue, self._cluster, self._nodes, reply_timeout)
+        self._writes, self._reads, self._confirmed = queues
 
     def _make_queue(self, links: Sequence[Any], max_commands: int) -> CommandQueue:
         return CommandQueue(
@@ -321,6 +304,34 @@ class Store:
             busy = self._writes.busy or self._confirmed.busy or self._reads.busy
             if self._repeating or busy:
                 self._timer = self._loop.call_later(self._clock.interval, self._tick)
+
+
+# Queues for writes, for reads, and for writes that replicas confirm.
+_Queues: TypeAlias = tuple[CommandQueue, CommandQueue, CommandQueue]
+_MakeQueue: TypeAlias = Callable[[Sequence[Any], int], CommandQueue]
+
+
+def _socket_queues(
+    make: _MakeQueue, primary: Primary, reply_timeout: float, confirmation: Confirmation | None
+) -> _Queues:
+    def writes(confirmation: Confirmation | None) -> CommandQueue:
+        link = partial(SocketLink, primary, reply_timeout, confirmation)
+        return make([link] * _WRITE_LINKS, _WRITES_AT_ONCE)
+
+    plain = writes(None)
+    reads = make([partial(SocketLink, primary, reply_timeout, None)] * _READ_LINKS, _READS_AT_ONCE)
+    return plain, reads, plain if confirmation is None else writes(confirmation)
+
+
+def _cluster_queues(
+    make: _MakeQueue, cluster: RedisCluster, nodes: ConfirmingNodes | None, reply_timeout: float
+) -> _Queues:
+    def queue(execute: Callable[..., Awaitable[Any]]) -> CommandQueue:
+        return make([partial(ClusterLink, execute, reply_timeout)] * _CLUSTER_LINKS, 1)
+
+    writes = queue(cluster.execute_command)
+    reads = queue(cluster.execute_command)
+    return writes, reads, writes if nodes is None else queue(nodes.execute)
 
 
 def _connection(address: Address, options: dict[str, Any], host: str, port: int) -> Connection:
