@@ -87,3 +87,9 @@ def test_a_block_that_is_not_explained_is_named(text: str, message: str) -> None
 )
 def test_output_is_compared_line_by_line(expected: str, printed: str, same: bool) -> None:
     assert matches(expected, printed) is same
+
+
+def test_what_a_server_says_about_a_busy_machine_does_not_count() -> None:
+    busy = "WARNING this process did not run for 2.0 s: it was stopped, or the machine is too busy"
+    assert matches("one\ntwo", f"one\n{busy}\ntwo\n")
+    assert not matches("one\ntwo", "one\nWARNING another line\ntwo\n")
