@@ -1,7 +1,7 @@
 """No text and no number of packets leaves a gap between frames in which the page seems to hang.
 
-Other tests that run at the same time make gaps, too. So `make test` runs this file once more,
-alone, and only then the limits are the strict ones.
+Other tests that run at the same time make gaps, too. So `make test` runs this file alone, and only
+then the limits are the strict ones.
 """
 
 import asyncio

@@ -35,7 +35,7 @@ def test_the_library_of_openai_reads_it_too() -> None:
         "Now",
         ModelTurn("a b", end_after=1),
     ]
-    with fake_model(turns, require_all=True) as model, client_of(model, 1) as client:
+    with fake_model(turns, require_all=True) as model, client_of(model, 3) as client:
         whole = client.chat.completions.create(**asked)
         with client.chat.completions.stream(**asked, **options) as stream:
             for _ in stream:
