@@ -30,7 +30,8 @@ QUICK = tests/test_public_names.py tests/test_drive.py tests/test_retry.py tests
 
 # Searches outside tests/fuzz, of which a normal run does a part.
 SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_cancelled_properties.py \
-	tests/server/durable/test_start_over.py tests/server/test_cut_back_properties.py tests/server/a2a/test_once.py
+	tests/server/durable/test_start_over.py tests/server/test_cut_back_properties.py tests/server/log/test_contract.py \
+	tests/server/a2a/test_once.py
 
 # Measures times, which other tests would disturb: `test` runs it alone.
 ALONE = tests/browser/test_speed.py
