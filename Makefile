@@ -28,6 +28,14 @@ QUICK = tests/test_public_names.py tests/test_drive.py tests/test_retry.py tests
 	tests/server/cap/test_decision.py tests/server/log/test_rules.py tests/server/log/test_memory_records.py \
 	tests/server/durable/test_replay.py tests/server/durable/test_journal.py
 
+# Searches outside tests/fuzz, of which a normal run does a part.
+SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_cancelled_properties.py \
+	tests/server/durable/test_start_over.py tests/server/test_cut_back_properties.py tests/server/log/test_contract.py \
+	tests/server/a2a/test_once.py
+
+# Measures times, which other tests would disturb: `test` runs it alone.
+ALONE = tests/browser/test_speed.py
+
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
@@ -85,9 +93,8 @@ browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if
 
 test: $(INSTALLED) browser ## run all tests but those of `make check`; both together are everything
 	@# Each process takes a run of neighbouring files, so few of them start the same servers.
-	$(BIN)/pytest -q -n 4 --dist worksteal $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(addprefix --ignore=,$(STATIC)))
-	@# Alone, because the other tests would disturb what it measures.
-	@test -n "$(PYTEST_ARGS)" || $(BIN)/pytest -q tests/browser/test_speed.py
+	$(BIN)/pytest -q -n 4 --dist worksteal $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(addprefix --ignore=,$(STATIC) $(ALONE)))
+	@test -n "$(PYTEST_ARGS)" || $(BIN)/pytest -q $(ALONE)
 
 picture: $(INSTALLED) browser ## take the picture of the README again, after the page has changed
 	PICTURE=1 $(BIN)/pytest -q tests/browser/test_picture.py
@@ -100,7 +107,7 @@ test-for: $(INSTALLED) ## run the tests of one source file: FILE=src/coreason_cl
 	@tests=$$($(BIN)/python scripts/tests_for.py $(FILE)) && $(BIN)/pytest -q -n 2 $$tests
 
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz tests/server/durable/test_properties.py tests/server/durable/test_cancelled_properties.py tests/server/a2a/test_once.py
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz $(SEARCHES)
 
 soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about twenty minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)

@@ -1,8 +1,6 @@
 """The process of an agent that runs a model with tools is killed with SIGKILL after a tool call."""
 
 import json
-import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +13,7 @@ from coreason_manifest.definitions.presentation import DeltaPacket
 from tests.agents.test_llm import request
 from tests.llm.server import Received, Replied, ServerInThread
 from tests.llm.tools.answers import calls, said
+from tests.preloaded import PipedProcess
 
 from .run_agent import PROGRAM, app
 
@@ -52,15 +51,9 @@ def test_a_tool_runs_once_although_the_process_is_killed(tmp_path: Path, *, plai
     with ServerInThread() as model:
         model.reply = booking.reply
         arguments = [str(log), model.url, str(effects)]
-        process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAM, *arguments, *(["plain"] if plain else [])],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        process = PipedProcess(["-m", PROGRAM, *arguments, *(["plain"] if plain else [])], cwd=ROOT)
         try:
-            assert process.stdout is not None
-            url = process.stdout.readline().decode().strip()
+            url = process.line()
             with CAPClient(url, "key", timeout=LIMIT, max_retries=0) as client:
                 asking = threading.Thread(target=_ask, args=(client, asked))
                 asking.start()
@@ -68,8 +61,7 @@ def test_a_tool_runs_once_although_the_process_is_killed(tmp_path: Path, *, plai
                 process.kill()
                 asking.join(LIMIT)
         finally:
-            process.kill()
-            process.communicate(timeout=LIMIT)
+            process.close(LIMIT)
         booking.killed = True
         with (
             running(app(*arguments, plain=plain)) as server,

@@ -4,8 +4,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,9 @@ import pytest
 from coreason_client import Bookmark, CAPClient, CAPError, CAPRuntimeError
 from coreason_client._retry import Backoff
 from coreason_client.cap import _protocol
+from tests.preloaded import PreloadedProcess
+
+LIMIT = 30.0
 
 AGENT = '''
 """Writes fifty words and then thinks for ever."""
@@ -51,35 +52,40 @@ def port() -> int:
 
 
 @contextmanager
-def serving(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "coreason_client", "serve", "thinker:agent"]
+def serving(folder: Path, port: int) -> Iterator[PreloadedProcess]:
+    command = ["-m", "coreason_client", "serve", "thinker:agent"]
     options = ["--log", f"sqlite:{folder / 'log.db'}", "--port", str(port)]
-    with subprocess.Popen(
-        [*command, *options],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"},
-    ) as process:
-        assert process.stdout is not None
+    readable, writable = os.pipe()
+    with os.fdopen(readable) as written, Path(os.devnull).open("rb") as null:
+        process = PreloadedProcess(
+            [*command, *options],
+            cwd=folder,
+            stdin=null.fileno(),
+            stdout=writable,
+            stderr=writable,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        os.close(writable)
         try:
-            for line in process.stdout:
+            for line in written:
                 if re.search(rf"http://127.0.0.1:{port}\b", line):
                     break
             else:
                 pytest.fail("the server did not start")
             # Somebody has to read the rest, or the server would block on a full pipe.
-            threading.Thread(target=process.stdout.read, daemon=True).start()
+            rest = threading.Thread(target=written.read, daemon=True)
+            rest.start()
             yield process
+            process.kill()
+            rest.join(LIMIT)
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(LIMIT)
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: PreloadedProcess) -> None:
     process.send_signal(signal.SIGKILL)
-    process.wait(10)
+    process.wait(LIMIT)
 
 
 @pytest.mark.proves("R35a", "R35b")
@@ -102,11 +108,11 @@ def test_a_reader_loses_nothing_and_learns_of_the_end(folder: Path, port: int) -
     with serving(folder, port) as process:
         reader = threading.Thread(target=read)
         reader.start()
-        assert all_shown.wait(20)
+        assert all_shown.wait(LIMIT)
         kill(process)
     with serving(folder, port):
-        error = ended.get(timeout=20)
-        reader.join(10)
+        error = ended.get(timeout=LIMIT)
+        reader.join(LIMIT)
     assert shown == [f"w{number} " for number in range(1, 51)]
     assert isinstance(error, CAPRuntimeError)
     assert error.stream_error is not None

@@ -4,7 +4,8 @@ Most of the time that a fresh interpreter takes goes into imports of libraries. 
 imported beforehand: each process imports the modules of this project itself.
 """
 
+from .piped import PipedProcess
 from .process import PreloadedProcess
 from .run import run_preloaded
 
-__all__ = ["PreloadedProcess", "run_preloaded"]
+__all__ = ["PipedProcess", "PreloadedProcess", "run_preloaded"]

@@ -17,6 +17,7 @@ def run_preloaded(
     stdin: bytes = b"",
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    libraries: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; after the timeout, it is killed with its whole session."""
     with (
@@ -33,6 +34,7 @@ def run_preloaded(
             stderr=err.fileno(),
             env=env,
             cwd=cwd,
+            libraries=libraries,
         )
         try:
             code = process.wait(timeout)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.preloaded import PreloadedProcess, run_preloaded
+from tests.preloaded import PipedProcess, PreloadedProcess, run_preloaded
 
 LIMIT = 30.0
 GIVEN = "ä\r\nb".encode()
@@ -125,6 +125,20 @@ def test_the_end_is_waited_for_and_signals_are_sent() -> None:
         assert process.poll() == -number
         process.kill()  # it has ended: nobody gets the signal
     assert not Path(f"/proc/{sleeping[0].pid}").exists()
+
+
+def test_a_process_is_spoken_to_through_pipes(tmp_path: Path) -> None:
+    source = "import os, sys; print(os.getcwd(), flush=True); print(sys.stdin.readline())"
+    process = PipedProcess(["-c", source], cwd=tmp_path)
+    assert process.line() == str(tmp_path)
+    process.stdin.write(b"hello\n")
+    process.stdin.flush()
+    assert process.line() == "hello"
+    assert process.wait(LIMIT) == 0
+    process.close(LIMIT)
+    waiting = PipedProcess(["-c", "import sys; sys.stdin.read()"])
+    waiting.close(LIMIT)
+    assert waiting.returncode == -signal.SIGKILL
 
 
 def test_a_program_that_takes_too_long_is_killed() -> None:

@@ -5,10 +5,11 @@ of its own, which may be cut off from it.
 """
 
 import asyncio
-import copy
+import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -31,6 +32,14 @@ _CALLS = (StreamLog.__abstractmethods__ | DurableLog.__abstractmethods__ | {"beg
 }
 
 
+@dataclass(frozen=True)
+class Saved:
+    """A state of the store, as bytes: copies of its objects would take most of the time."""
+
+    content: bytes
+    running: bool
+
+
 class CutBackStore:
     """The store: what it shows now, and everything that it has ever stored."""
 
@@ -48,13 +57,13 @@ class CutBackStore:
         """For each append, after how many turns of the event loop it is answered; below 0 the
         caller gets an error at once, and the append arrives later."""
 
-    def save(self) -> MemoryStore:
-        """Return a copy of the present state."""
-        return copy.deepcopy(self.state)
+    def save(self) -> Saved:
+        """Return the present state."""
+        return Saved(pickle.dumps(self.state), bool(self.state.running))
 
-    def cut_back(self, state: MemoryStore) -> None:
+    def cut_back(self, saved: Saved) -> None:
         """Show an earlier state from now on."""
-        self.state = copy.deepcopy(state)
+        self.state = pickle.loads(saved.content)
 
     def record(self, stream_id: UUID, epoch: int, kind: str, first: int, items: Any) -> None:
         """Record what was stored, and whether a number of one epoch gets two contents."""

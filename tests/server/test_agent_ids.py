@@ -12,6 +12,7 @@ import pytest
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, ServiceRequest
 from coreason_client.server._agent_ids import agent_name, default_agent_id
+from tests.preloaded import run_preloaded
 
 ROOT = Path(__file__).parents[2]
 MODULE = __name__
@@ -66,11 +67,18 @@ if __name__ in ("__main__", "support"):
 @pytest.mark.parametrize("how", [["support.py"], ["-m", "support"], ["-c", "import support"]])
 def test_a_program_has_one_id_however_it_is_started(how: list[str], tmp_path: Path) -> None:
     Path(tmp_path, "support.py").write_text(PROGRAM)
-    command = [sys.executable, *how]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
-    )
-    assert done.stdout.split() == ["support.assist"]
+    if how[0].startswith("-"):
+        done = run_preloaded(how, cwd=tmp_path, timeout=30)
+    else:
+        done = subprocess.run(
+            [sys.executable, *how],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert (done.returncode, done.stdout.split()) == (0, ["support.assist"]), done.stderr
 
 
 def shared(caplog: pytest.LogCaptureFixture) -> list[str]:

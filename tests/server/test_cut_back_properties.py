@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 
 from coreason_client.server import AgentApp, AgentStream
 from coreason_client.server.engine import _appender, _takeover
-from coreason_client.server.log._memory_store import MemoryStore
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import StreamPacket, parse_packet
 from coreason_manifest.definitions.rewind import REWIND
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.fuzz.strategies import examples
 
-from .cut_back import CutBackLog, CutBackStore
+from .cut_back import CutBackLog, CutBackStore, Saved
 from .peer import envelope
 from .virtual import Call, virtual, virtual_loop
 
@@ -224,7 +223,7 @@ class World:
     rewinds: bool
     replies: list[int]
     lease: float = LEASE
-    states: list[MemoryStore] = field(default_factory=list)
+    states: list[Saved] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -340,7 +339,7 @@ def unexpected() -> Iterator[list[str]]:
 
 
 @pytest.mark.proves("DUR-9-epochs")
-@settings(examples(600), suppress_health_check=list(HealthCheck))
+@settings(examples(300), suppress_health_check=list(HealthCheck))
 @given(kinds, st.booleans(), scripts, replies, st.sampled_from(KEPT))
 def test_no_reader_has_a_mixture_of_two_texts(
     unexpected: list[str],
@@ -377,7 +376,7 @@ class Living(World):
             assert {found.epoch for found in reader.packets} == {1}
 
 
-@settings(examples(600), suppress_health_check=list(HealthCheck))
+@settings(examples(300), suppress_health_check=list(HealthCheck))
 @given(kinds, scripts, st.lists(st.integers(0, 3), max_size=8))
 def test_with_a_living_producer_nothing_is_lost(
     unexpected: list[str], kind: Kind, script: list[tuple[str, int]], answers: list[int]

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx2
@@ -12,6 +10,7 @@ import pytest
 from coreason_client.server import AgentApp, AgentStream, SQLiteStreamLog, running
 from coreason_manifest.definitions.presentation import ErrorSeverity
 from coreason_manifest.definitions.service import ServiceRequest
+from tests.preloaded import PipedProcess
 
 from .peer import LIMIT, Peer, envelope
 
@@ -40,23 +39,17 @@ with running(AgentApp(count, log=SQLiteStreamLog(sys.argv[1]), agent_id="count")
 @pytest.mark.proves("RES2-4d", "RES2-promise-delivery")
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     path, notes = tmp_path / "log.db", tmp_path / "notes"
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(path), str(notes)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    process = PipedProcess(["-c", PROGRAM, str(path), str(notes)])
     body = envelope()
     try:
-        assert process.stdout is not None
-        peer = Peer(process.stdout.readline().decode().strip())
+        peer = Peer(process.line())
         with pytest.raises(httpx2.TransportError), peer.open(body) as answer:
             answer.until(200)
             os.kill(process.pid, signal.SIGKILL)
             answer.rest()
         peer.close()
     finally:
-        process.kill()
-        process.communicate(timeout=LIMIT)
+        process.close(LIMIT)
     shown = answer.packets
     acknowledged = int(notes.read_text().split("\n")[-2])
 

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog
 from coreason_client.server.engine._upkeep import RENEWALS_PER_LEASE
 from coreason_manifest.definitions.presentation import ErrorSeverity
 from coreason_manifest.definitions.service import ServiceRequest
+from tests.preloaded import PipedProcess
 
 from .conftest import Serve
 from .log.valkey_server import fresh_prefix, shared_server
@@ -193,10 +192,9 @@ class Process:
     """A replica in a separate process."""
 
     def __init__(self, fleet: Fleet, notes: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, fleet.url, fleet.prefix, str(LEASE), str(notes)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+        self._process = PipedProcess(
+            ["-c", PROGRAM, fleet.url, fleet.prefix, str(LEASE), str(notes)],
+            libraries=("redis.asyncio",),
         )
         self.peer = Peer(self.line())
         self._notes = notes
@@ -207,16 +205,14 @@ class Process:
         return int(self._notes.read_text().split("\n")[-2])
 
     def line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().decode().strip()
+        return self._process.line()
 
     def signal(self, number: int) -> None:
         os.kill(self._process.pid, number)
 
     def close(self) -> None:
         self.peer.close()
-        self._process.kill()
-        self._process.communicate(timeout=LIMIT)
+        self._process.close(LIMIT)
 
 
 @contextmanager

@@ -22,7 +22,8 @@ from coreason_client.server import (
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .peer import LIMIT, Peer
+from .peer import Peer
+from .program import Program
 
 
 async def hello(request: ServiceRequest, stream: AgentStream) -> None:
@@ -80,33 +81,17 @@ serve(AgentApp(agent), port=0, log_level="info")
 """
 
 
-def url_of(process: "subprocess.Popen[bytes]") -> str:
-    """Wait until uvicorn says where it listens."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        if url := re.search(r"http://127\.0\.0\.1:\d+", line.decode()):
-            return url[0]
-    raise AssertionError("the server did not start")
-
-
 @pytest.mark.proves("RES2-11d")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_leaves_with_code_0(number: signal.Signals) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
-    )
-    try:
-        peer = Peer(url_of(process))
+    with Program(PROGRAM) as process:
+        peer = Peer(process.url())
         with peer.open() as answer:
             answer.until(1)
-            process.send_signal(number)
+            process.signal(number)
             assert answer.rest().text == "ab"
         peer.close()
-        process.communicate(timeout=LIMIT)
-    finally:
-        process.kill()
-        process.communicate()
-    assert process.returncode == 0
+        assert process.end() == 0
 
 
 PLAIN = """
@@ -122,20 +107,14 @@ uvicorn.run(AgentApp(agent, drain_timeout=0.1), port=0)
 
 
 def test_under_a_plain_uvicorn_the_signal_is_noticed_too() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", PLAIN], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
-    )
-    try:
-        peer = Peer(url_of(process))
+    with Program(PLAIN) as process:
+        peer = Peer(process.url())
         with peer.open() as answer:
             answer.until(1)
-            process.send_signal(signal.SIGTERM)
+            process.signal(signal.SIGTERM)
             assert answer.rest().last.p.code == "server_stopped"
         peer.close()
-        process.communicate(timeout=LIMIT)
-    finally:
-        process.kill()
-        process.communicate()
+        process.end()
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])

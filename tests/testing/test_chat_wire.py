@@ -18,11 +18,13 @@ def test_our_client_reads_what_the_fake_model_sends(
     check(provider)
 
 
-openai = pytest.importorskip("openai")
+def library() -> Any:
+    """Return the library of OpenAI, whose import takes a second."""
+    return pytest.importorskip("openai")
 
 
 def client_of(model: FakeModel, retries: int = 0) -> Any:
-    return openai.OpenAI(base_url=f"{model.url}/v1", api_key="sk-any", max_retries=retries)
+    return library().OpenAI(base_url=f"{model.url}/v1", api_key="sk-any", max_retries=retries)
 
 
 def test_the_library_of_openai_reads_it_too() -> None:
@@ -35,7 +37,7 @@ def test_the_library_of_openai_reads_it_too() -> None:
         "Now",
         ModelTurn("a b", end_after=1),
     ]
-    with fake_model(turns, require_all=True) as model, client_of(model, 1) as client:
+    with fake_model(turns, require_all=True) as model, client_of(model, 3) as client:
         whole = client.chat.completions.create(**asked)
         with client.chat.completions.stream(**asked, **options) as stream:
             for _ in stream:
@@ -66,7 +68,7 @@ def test_usage_is_sent_as_the_client_asks_for_it() -> None:
 
 def test_the_older_paths_of_azure_name_the_model() -> None:
     with fake_model("Hi") as model:
-        client = openai.AzureOpenAI(
+        client = library().AzureOpenAI(
             azure_endpoint=model.url, api_key="any", api_version="2024-06-01"
         )
         with client:

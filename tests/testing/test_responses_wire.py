@@ -14,7 +14,10 @@ from coreason_client.testing import (
 from tests.each import each
 from tests.testing.wires import CHECKS, MESSAGES, TURN
 
-openai = pytest.importorskip("openai")
+
+def library() -> Any:
+    """Return the library of OpenAI, whose import takes a second."""
+    return pytest.importorskip("openai")
 
 
 @each("check", CHECKS)
@@ -23,7 +26,7 @@ def test_our_client_reads_what_the_fake_model_sends(check: Callable[..., None]) 
 
 
 def client_of(model: FakeModel) -> Any:
-    return openai.OpenAI(base_url=f"{model.url}/v1", api_key="sk-any", max_retries=0)
+    return library().OpenAI(base_url=f"{model.url}/v1", api_key="sk-any", max_retries=0)
 
 
 def calls_of(response: Any) -> list[tuple[str, str, str]]:
@@ -38,7 +41,7 @@ def test_the_library_of_openai_reads_it_too() -> None:
         with client.responses.stream(model="gpt-4o", input="Hi") as stream:
             kinds = [event.type for event in stream]
             streamed = stream.get_final_response()
-        with pytest.raises(openai.BadRequestError, match="not like this"):
+        with pytest.raises(library().BadRequestError, match="not like this"):
             client.responses.create(model="gpt-4o", input="Hi")
     assert kinds.count("response.output_text.delta") == 2
     assert kinds[-1] == "response.completed"
@@ -75,5 +78,5 @@ def test_a_background_response_is_read_and_cancelled() -> None:
         assert [event.sequence_number for event in events] == [*range(3, 3 + len(events))]
         assert events[-1].response == created
         assert client.responses.cancel(created.id).status == "cancelled"
-        with pytest.raises(openai.NotFoundError, match="there is no response resp_9"):
+        with pytest.raises(library().NotFoundError, match="there is no response resp_9"):
             client.responses.retrieve("resp_9")

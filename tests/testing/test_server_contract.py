@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -147,7 +148,13 @@ def test_a_run_shows_a_fault_once_and_says_what_was_skipped(
         )
         command = [sys.executable, "-m", "pytest", "-q", "-rs", "--rootdir=.", "test_it.py"]
         out = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # they take a second
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         ).stdout
     found = re.findall(r"(\d+) (failed|passed|skipped)", out.splitlines()[-1])
     assert {outcome: int(count) for count, outcome in found} == counts, out

@@ -326,8 +326,8 @@ class Pipe:
         finally:
             for task in tasks:
                 task.cancel()
+            self._close()  # before the wait, in which the end of the proxy may cancel this
             await asyncio.wait(tasks)
-            self._close()
 
     def cut(self, how: str, share: float | None = None) -> None:
         """End the connection by "cut" or "reset": now, or after a share of the next bytes."""

@@ -1,19 +1,19 @@
 """SIGKILL between two steps of a turn: it begins once, and its end is never lost."""
 
 import asyncio
+import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
-from typing import Any
+from typing import IO, TypeAlias
 
 import pytest
 
 from coreason_client.a2a.errors import TaskNotCancelableError
 from coreason_client.server.log import ValkeyStreamLog
+from tests.preloaded import PreloadedProcess
 
 from ..aio import LIMIT, aio
 from ..log.valkey_server import fresh_prefix, shared_cluster, shared_server
@@ -36,22 +36,34 @@ def place(kind: str, folder: Path) -> str:
     return f"{server.url} {fresh_prefix()}"
 
 
+Running: TypeAlias = tuple[PreloadedProcess, IO[str]]
+
+
 @contextmanager
-def process(kind: str, where: str, runs: Path, point: str, *texts: str) -> Iterator[Any]:
-    command = [sys.executable, "-m", "tests.server.a2a.dying", kind, where, str(runs), point]
-    with subprocess.Popen([*command, *texts], stdout=subprocess.PIPE, text=True) as running:
+def process(kind: str, where: str, runs: Path, point: str, *texts: str) -> Iterator[Running]:
+    """Start a process; it is there with what it writes, and is killed at the end."""
+    readable, writable = os.pipe()
+    with os.fdopen(readable) as out, Path(os.devnull).open("rb") as null:
+        child = PreloadedProcess(
+            ["-m", "tests.server.a2a.dying", kind, where, str(runs), point, *texts],
+            stdin=null.fileno(),
+            stdout=writable,
+            stderr=2,
+            libraries=("redis.asyncio", "httpcore2"),
+        )
+        os.close(writable)
         try:
-            yield running
+            yield child, out
         finally:
-            running.kill()
+            child.kill()
+            child.wait(LIMIT)
 
 
 def killed(kind: str, where: str, runs: Path, point: str, *texts: str) -> str:
     """Run a process until it has killed itself; return the id of its task, if it was told."""
-    with process(kind, where, runs, point, *texts) as child:
-        out, _ = child.communicate(timeout=10 * LIMIT)
-        assert child.returncode == -9
-    return str(out).partition("\n")[0]
+    with process(kind, where, runs, point, *texts) as (child, out):
+        assert child.wait(10 * LIMIT) == -9
+        return out.readline().strip()
 
 
 def test_a_turn_that_was_opened_and_not_started_is_started_once(kind: str, tmp_path: Path) -> None:
@@ -114,8 +126,8 @@ def test_a_task_is_complete_after_its_entries_have_expired(
     kind: str, texts: tuple[str, ...], tmp_path: Path
 ) -> None:
     runs, where = tmp_path / "runs", place(kind, tmp_path)
-    with process(kind, where, runs, "ended", *texts) as child:
-        [task_id] = {child.stdout.readline().strip() for _ in texts}
+    with process(kind, where, runs, "ended", *texts) as (child, out):
+        [task_id] = {out.readline().strip() for _ in texts}
         sleep(random.uniform(0.0, 0.03))
         child.kill()
     is_complete(kind, where, task_id)

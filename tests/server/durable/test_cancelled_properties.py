@@ -72,7 +72,7 @@ agents = st.lists(st.recursive(writes, more, max_leaves=8), max_size=4)
 
 
 @pytest.mark.proves("DUR-3-failures")
-@examples(500)
+@examples(300)
 @given(agents, deaths, st.integers(1, 3))
 def test_no_packet_is_lost_or_repeated(
     agent: list[Action], dying: list[tuple[int, bool]], turns: int

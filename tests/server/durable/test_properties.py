@@ -276,7 +276,7 @@ with_fail = st.lists(writes | fail_steps | steps(writes | fail_steps), max_size=
 
 
 @pytest.mark.proves("DUR-policies")
-@examples(350)
+@examples(200)
 @given(with_fail, deaths)
 def test_a_step_that_must_not_run_twice_does_not(
     agent: list[Action], dying: list[tuple[int, bool]]
@@ -330,7 +330,7 @@ nested_random = st.builds(
 
 
 @pytest.mark.proves("DUR-4-nested")
-@examples(350)
+@examples(200)
 @given(st.lists(writes | nested_random, max_size=4), deaths)
 def test_steps_inside_a_step_that_differs(
     agent: list[Action], dying: list[tuple[int, bool]]
@@ -415,7 +415,7 @@ def without_run_numbers(owners: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 @pytest.mark.proves("DUR-rewind")
-@examples(350)
+@examples(200)
 @given(with_random, deaths)
 def test_a_step_that_differs_is_rewound_or_ends_the_stream(
     agent: list[Action], dying: list[tuple[int, bool]]

@@ -33,7 +33,7 @@ over = st.builds(
 agents = st.lists(writes | over, max_size=5)
 
 
-@examples(350)
+@examples(200)
 @given(agents, deaths)
 def test_the_same_answer_goes_on(agent: list[Action], dying: list[tuple[int, bool]]) -> None:
     expected = asyncio.run(answer(agent, []))
@@ -53,7 +53,7 @@ random_over = st.builds(
 )
 
 
-@examples(350)
+@examples(200)
 @given(st.lists(writes | random_over, max_size=4), deaths)
 def test_another_answer_rewinds_or_ends_the_stream(
     agent: list[Action], dying: list[tuple[int, bool]]

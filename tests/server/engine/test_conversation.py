@@ -6,8 +6,6 @@ import json
 import logging
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -54,6 +52,7 @@ from coreason_manifest.definitions.presentation import (
     StreamError,
     StreamOpCode,
 )
+from tests.preloaded import PipedProcess
 
 from ..aio import aio
 from ..conftest import Serve
@@ -369,23 +368,16 @@ with running(AgentApp(as_told, log=SQLiteStreamLog(sys.argv[1]))) as server:
 
 def test_a_turn_whose_process_was_killed_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[3],
-    )
+    process = PipedProcess(["-c", PROGRAM, str(path)], cwd=Path(__file__).parents[3])
     try:
-        assert process.stdout is not None
-        peer = Peer(process.stdout.readline().decode().strip())
+        peer = Peer(process.line())
         with pytest.raises(httpx2.TransportError), peer.open(envelope("wait")) as answer:
             answer.until(1)
             os.kill(process.pid, signal.SIGKILL)
             answer.rest()
         peer.close()
     finally:
-        process.kill()
-        process.communicate(timeout=LIMIT)
+        process.close(LIMIT)
     with running(AgentApp(as_told, log=SQLiteStreamLog(path))) as server:
         peer = Peer(server.url)
         assert history(peer) == [(["wait", "half "], "producer_lost")]

@@ -21,6 +21,7 @@ from coreason_client.server.log import Claim, DurableLog, LeaseState
 from coreason_client.testing.contracts._log_tests import entries
 from coreason_client.testing.contracts._log_tests import new_stream as new
 from coreason_client.testing.contracts.log_contract import DurableLogContract
+from tests.fuzz.strategies import examples
 
 from .backends import BACKENDS, Clock
 
@@ -281,7 +282,7 @@ class ValkeyMachine(LogMachine):
 
 
 MACHINE_SETTINGS = settings(
-    max_examples=30,
+    examples(40),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),

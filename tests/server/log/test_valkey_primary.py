@@ -240,7 +240,7 @@ async def test_what_was_acknowledged_survives_a_failover(
 
 @slow_aio
 async def test_too_few_replicas_are_one_clear_error(primary: ValkeyServer) -> None:
-    log = ValkeyStreamLog(primary.url, prefix=fresh_prefix(), replicas=2, patience=0.6)
+    log = ValkeyStreamLog(primary.url, prefix=fresh_prefix(), replicas=2, patience=2.0)
     with pytest.raises(LogUnavailable, match="too few replicas: 0 of 2 replicas confirmed"):
         await log.start("owner")
 

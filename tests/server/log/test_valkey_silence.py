@@ -16,6 +16,7 @@ from redis.crc import key_slot
 
 from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import NewStream, ValkeyStreamLog
+from tests.preloaded import run_preloaded
 
 from ..aio import aio, turns
 from .valkey_logs import everything, logs, new, until
@@ -398,7 +399,5 @@ if loop.run_until_complete(parent()) == 0:
 
 def test_a_fork_uses_connections_of_its_own() -> None:
     program = FORK.format(url=shared_server().url, prefix=fresh_prefix())
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=False, timeout=30
-    )
-    assert done.stdout.decode().splitlines() == ["1 session", "399", "199"], done.stderr.decode()
+    done = run_preloaded(["-c", program], timeout=30, libraries=("redis.asyncio",))
+    assert done.stdout.splitlines() == ["1 session", "399", "199"], done.stderr
