@@ -29,6 +29,7 @@ __all__ = ["Player", "uses_terminals"]
 PATIENCE = 40.0
 ENDING = 3.0
 _TERMINAL = re.compile(r"terminal \d+")
+_SERVER = re.compile(r"\b(serve|uvicorn|valkey-server|balancer)\b")  # ends only with Ctrl-C
 _BIN = os.pathsep.join(
     [str(Path(sys.executable).parent), str(Path(get_binary_path()).parent)]  # valkey-server
 )
@@ -95,7 +96,7 @@ class _Command:
     def interrupt(self) -> None:
         """Press Ctrl-C, unless it ends by itself as it has printed everything."""
         try:
-            self._process.wait(ENDING)
+            self._process.wait(0.0 if _SERVER.search(self.text) else ENDING)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGINT)
             self._process.wait(PATIENCE)
