@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead, timeouts_from
@@ -308,6 +308,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=80)
 @given(json_values, st.sampled_from(["get_task", "send_message_stream"]), st.booleans())
 def test_any_json_is_parsed_or_is_an_error_of_ours(value: Any, name: str, old: bool) -> None:
     call = made(name, V03 if old else V10, id="t", message=MESSAGE)

@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.a2a import Artifact, Part
@@ -163,6 +163,7 @@ def cut(text: str, places: list[int]) -> list[Part]:
 places = st.lists(st.integers(0, 8), max_size=3)
 
 
+@settings(max_examples=60)
 @given(st.text("ab", max_size=8), st.text("ab", max_size=8), places, places)
 def test_text_is_new_from_the_first_character_that_was_not_delivered(
     delivered: str, repeated: str, first: list[int], second: list[int]

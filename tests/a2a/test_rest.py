@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead, timeouts_from
@@ -254,6 +254,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=80)
 @given(json_values, st.sampled_from(["get_task", "list_tasks", "resubscribe"]))
 def test_any_json_is_parsed_or_is_an_error_of_ours(value: Any, name: str) -> None:
     call = made(name, id="t")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
@@ -299,6 +299,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
+@settings(max_examples=200)
 @given(json_values, st.sampled_from(sorted(V03_REST.paths)))
 def test_any_answer_is_read_or_refused_with_an_error_of_ours(value: Any, name: str) -> None:
     call = called(name, id="t", taskId="t", message=MESSAGE)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client._http._types import Request
@@ -61,6 +61,7 @@ def assert_exact(outcome: Outcome, text: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
+@settings(max_examples=60)
 @given(texts=texts, first=st.integers(1, 8), legs=legs, shell=st.sampled_from(sorted(SHELLS)))
 def test_the_printed_text_is_the_text_of_the_task(
     version: str, texts: list[str], first: int, legs: list[Leg], shell: str
@@ -90,6 +91,7 @@ def test_cuts_after_every_single_event_of_one_stream() -> None:
     assert outcome.machine.reconnects == len(events) - 1
 
 
+@settings(max_examples=60)
 @given(
     texts=texts,
     bare=st.lists(st.booleans(), min_size=11, max_size=11),
@@ -152,6 +154,7 @@ def numbered_story(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*events, chunk("", append=True, last=True), status("COMPLETED")]
 
 
+@settings(max_examples=150)
 @given(
     updates=updates,
     first=st.integers(1, 6),
@@ -194,6 +197,7 @@ def test_the_numbers_of_changes_make_a_stream_exact(
 
 
 @pytest.mark.parametrize("counting", ["each connection", "constant"])
+@settings(max_examples=60)
 @given(
     texts=texts,
     connections=connections,

@@ -1,7 +1,7 @@
 """How long a stream has sent nothing but keep-alives."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.a2a._stream_state import Silence, is_keep_alive
@@ -108,6 +108,7 @@ def test_without_a_limit_there_is_no_clock() -> None:
     assert clock.reads == 0
 
 
+@settings(max_examples=80)
 @given(st.lists(st.one_of(st.none(), st.integers(0, 12)), max_size=12))
 def test_two_alarms_without_an_event_are_at_least_the_limit_apart(
     steps: list[int | None],

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client._drive import Reply
@@ -62,6 +62,7 @@ def test_a_body_may_be_exactly_as_large_as_the_limit() -> None:
     assert caught.value.status == 200
 
 
+@settings(max_examples=50)
 @given(st.lists(st.binary(max_size=4), max_size=6), st.integers(1, 12))
 def test_pieces_are_joined_until_the_limit(pieces: list[bytes], limit: int) -> None:
     whole = b"".join(pieces)

@@ -1,7 +1,7 @@
 """Which numbers of a stream have arrived."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.cap._numbering import SequenceNumbers
@@ -23,6 +23,7 @@ def test_skipped_numbers_have_not_arrived(seq: int, expected: bool) -> None:
     assert numbers.arrived(seq) is expected
 
 
+@settings(max_examples=80)
 @given(st.sets(st.integers(0, 30), min_size=1))
 def test_exactly_the_numbers_that_came_have_arrived(came: set[int]) -> None:
     first, *rest = sorted(came)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from queue import SimpleQueue
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -142,6 +142,7 @@ def test_only_the_name_of_a_language_stays_behind_its_fence(answer: str, words: 
     assert ("python" in shown) is ("title" in answer)
 
 
+@settings(max_examples=60, deadline=None)
 @given(PARTS, st.sampled_from([(40, 8), (80, 24)]))
 @example([("text", "```"), ("text", "é")], (40, 8))
 def test_no_letter_of_any_markdown_is_lost(

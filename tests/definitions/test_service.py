@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -346,6 +346,7 @@ envelopes = st.builds(
 
 
 @given(envelopes)
+@settings(max_examples=100, deadline=None)
 @pytest.mark.proves("RFC004-2.1-envelope")
 def test_any_envelope_parses_back_from_its_json(envelope: ServiceRequest) -> None:
     parsed = ServiceRequest.model_validate_json(envelope.to_json())

@@ -1,7 +1,7 @@
 """A block that is collected line by line: its fields, and its limit at every step."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.sse import SSEEventTooLarge
@@ -138,6 +138,7 @@ lines_of_data = st.lists(
 )
 
 
+@settings(max_examples=80)
 @given(lines_of_data, st.integers(1, 12))
 def test_what_fits_as_whole_lines_fits_at_every_byte(lines: list[bytes], limit: int) -> None:
     whole = Block(limit)

@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coreason_client.errors import CoreasonError
@@ -53,6 +53,7 @@ def test_the_default_type_equals_its_name() -> None:
     assert hash(ServerSentEvent(b"x")) == hash(ServerSentEvent(b"x", b"message"))
 
 
+@settings(max_examples=50)
 @given(st.binary(max_size=2), st.binary(max_size=2))
 def test_equal_events_have_equal_hashes(one: bytes, other: bytes) -> None:
     first, second = ServerSentEvent(b"x", one, one), decoded(b"x", other, other)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coreason_client.sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge, _decode
@@ -103,6 +103,7 @@ def assert_same(chunks: Sequence[bytes], event_fields: tuple[bytes, ...] = ()) -
 @given(blocks=runs(), places=st.lists(st.integers(0, 2000), max_size=8))
 @example(blocks=[b"data: a\n\n", b"data: a\n\n", b"data: b\nid: 1\n\n", b"data: c\n\n"], places=[])
 @example(blocks=[b"retry: 1\ndata: a\n\n"] * 3 + [b"retry: 2\ndata: a\n\n"], places=[])
+@settings(max_examples=75, deadline=None)
 def test_runs_of_any_shapes_in_any_chunks(
     event_fields: tuple[bytes, ...], blocks: list[bytes], places: list[int]
 ) -> None:
@@ -118,6 +119,7 @@ def test_runs_of_any_shapes_in_any_chunks(
     limit=st.integers(1, 60),
     keep_as_text=st.integers(1, 60),
 )
+@settings(max_examples=75, deadline=None)
 def test_the_limit_holds_in_every_shape(
     blocks: list[bytes], places: list[int], limit: int, keep_as_text: int
 ) -> None:

@@ -4,7 +4,7 @@
 """
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coreason_client.sse import ServerSentEvent
@@ -137,6 +137,7 @@ lines = st.one_of(
 blocks = st.lists(lines, min_size=1, max_size=3).map(b"\n".join)
 
 
+@settings(max_examples=100)
 @given(st.lists(blocks, min_size=1, max_size=4), st.sampled_from(LEARNED), st.booleans())
 @example([b"data: a\nid: 1\0", b"data: b\nid: 2"], b"data: a\nid: 1", False)
 @example([b"data: y\ndata: x", b"data: x\ndata: x"], b"data: a\ndata: b", False)

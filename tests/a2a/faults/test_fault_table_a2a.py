@@ -377,7 +377,7 @@ def fifty(dialect: Dialect, server: FaultServer, **options: Any) -> TaskRun:
 def every_other_place(how: str, client: str) -> range:
     """Return the events of one client; the other one has the rest, since both have one rule.
 
-    A reset swaps them, so that each client breaks at each place.
+    A reset swaps them, so that in 1.0 each client breaks at each place.
     """
     return range(1 + ((client == "A2AClient") ^ (how == "rst")), 51, 2)
 
