@@ -19,8 +19,9 @@ export MESSAGE
 # Compiled files let the many processes of the tests start faster; some environments turn them off.
 export PYTHONDONTWRITEBYTECODE =
 
-# The types of the examples in the documents, and the site with its links: `check` runs them.
-STATIC = tests/docs/test_types.py tests/docs/test_site.py
+# What reads source files, tests and documents, and judges them: `check` runs these.
+STATIC = tests/docs/test_types.py tests/docs/test_site.py tests/llm/test_types.py tests/mutants/test_mutant.py \
+	tests/test_class_sizes.py tests/test_imports.py tests/test_measure_code.py tests/test_requirements.py
 
 # Rules without servers and browsers.
 QUICK = tests/test_public_names.py tests/test_drive.py tests/test_retry.py tests/sse tests/definitions \
@@ -80,7 +81,7 @@ check: $(INSTALLED) browser ## run ruff, mypy --strict, and the checks of genera
 	$(BIN)/ruff format --check .
 	@# Beside mypy, on another core: all tests can be imported, and are compiled for the test run.
 	$(COLLECT) & $(BIN)/mypy && wait $$!
-	$(BIN)/pytest -q -n 2 tests/test_imports.py $(STATIC)
+	$(BIN)/pytest -q -n 2 $(STATIC)
 
 sync: $(INSTALLED) ## generate the sync files from the async files
 	$(BIN)/python scripts/generate_sync.py

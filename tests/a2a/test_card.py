@@ -35,6 +35,7 @@ from coreason_client.a2a import (
     default_resolver,
 )
 from coreason_client.a2a._card import WELL_KNOWN, CardCache, CardRules, read_card
+from coreason_client.testing import virtual_clock
 from tests.a2a.loopback import Agent, Answer, as_json, serve
 
 NEW, OLD = WELL_KNOWN
@@ -123,7 +124,7 @@ def test_what_is_no_card_is_a_clear_error(agent: Agent, way: str, what: str) -> 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
 def test_nobody_there(way: str) -> None:
-    with pytest.raises(A2AConnectionError, match="no answer to GET"):
+    with virtual_clock(), pytest.raises(A2AConnectionError, match="no answer to GET"):
         resolve(way, "http://127.0.0.1:9")
     for odd in ("agent.example", "ftp://a.example", "http://a:b@c.example", "http://a b"):
         with pytest.raises(ValueError):

@@ -19,7 +19,7 @@ from coreason_client.llm import AsyncLLMClient, LLMError, LLMRequestError
 from coreason_client.llm import errors as llm_errors
 from coreason_client.server import AgentApp, AgentStream, History, LogUnavailable, running
 from coreason_client.server.engine._steps import Steps
-from coreason_client.testing import ChaosProxy
+from coreason_client.testing import ChaosProxy, virtual_clock
 from coreason_manifest.definitions.message import (
     ChatMessage,
     FilePart,
@@ -135,6 +135,7 @@ def test_a_cut_connection_of_the_reader_asks_the_model_no_second_time() -> None:
     with model(streamed(held)) as served:
         app = AgentApp(llm_agent(MODEL, client=llm_client(served)), drain_timeout=0.1)
         with (
+            virtual_clock(),
             running(app) as server,
             ChaosProxy(server.url, plan=cut_plans(3)) as proxy,
             CAPClient(proxy.url, "key", max_retries=10) as client,

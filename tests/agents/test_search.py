@@ -50,6 +50,11 @@ def test_nothing_is_found_in_nothing() -> None:
     assert Index([section("A", "b")]).search({}) == []
 
 
+@pytest.fixture(scope="module")
+def documentation() -> Index:
+    return Index(found for page in load_pages() for found in split_page(page))
+
+
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
@@ -64,6 +69,6 @@ def test_nothing_is_found_in_nothing() -> None:
         ),
     ],
 )
-def test_the_documentation_answers(question: str, expected: str) -> None:
-    index = Index(found for page in load_pages() for found in split_page(page))
-    assert expected in [hit.section.uri for hit in index.search(weighted(question))]
+def test_the_documentation_answers(question: str, expected: str, documentation: Index) -> None:
+    hits = documentation.search(weighted(question))
+    assert expected in [hit.section.uri for hit in hits]

@@ -89,7 +89,8 @@ def test_an_agent_and_a_model_exclude_each_other() -> None:
 
 
 def test_the_guide_pauses_after_each_word_if_somebody_watches() -> None:
-    app = config(open_page=True).app()
+    # The rest of the answer is not waited for.
+    app = config(open_page=True, drain_timeout=0.1).app()
     with running(app, log_config=None) as server, CAPClient(server.url, "any-key") as client:
         request = client.chat("How do I resume a stream?").request
         assert request is not None

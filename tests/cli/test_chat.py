@@ -12,6 +12,7 @@ import pytest
 import trustme
 
 from coreason_client.server import AgentApp, ServiceRequest, running
+from coreason_client.testing import virtual_clock
 from coreason_manifest.definitions.presentation import (
     ClosePacket,
     DeltaPacket,
@@ -85,7 +86,8 @@ def test_json_is_one_packet_a_line_with_close_last() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_chaos_loses_and_doubles_nothing(seed: int) -> None:
-    done = coreason_here("chat", "--chaos", "--seed", str(seed), SHORT)
+    with virtual_clock():
+        done = coreason_here("chat", "--chaos", "--seed", str(seed), SHORT)
     assert (done.returncode, done.stderr) == (0, "")
     last = done.stdout.splitlines()[-1]
     match = re.match(
@@ -98,7 +100,8 @@ def test_chaos_loses_and_doubles_nothing(seed: int) -> None:
 
 
 def test_chaos_with_json_reports_on_stderr(service: Service) -> None:
-    done = coreason_here("chat", "--chaos", "--json", "--url", service.url, "hello")
+    with virtual_clock():
+        done = coreason_here("chat", "--chaos", "--json", "--url", service.url, "hello")
     packets = [parse_packet(line.encode()) for line in done.stdout.splitlines()]
     assert isinstance(packets[-1], ClosePacket)
     assert "nothing lost or duplicated" in done.stderr
@@ -107,7 +110,8 @@ def test_chaos_with_json_reports_on_stderr(service: Service) -> None:
 
 def test_chaos_works_with_any_service_that_resumes(faults: FaultServer) -> None:
     run = faults.run("correct", packets=40)
-    done = coreason_here("chat", "--chaos", "--seed", "4", "--url", run.base_url, "hello")
+    with virtual_clock():
+        done = coreason_here("chat", "--chaos", "--seed", "4", "--url", run.base_url, "hello")
     assert (done.returncode, done.stderr) == (0, "")
     answer, _, last = done.stdout.rstrip().rpartition("\n\n")
     assert answer == run.text

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
+from coreason_client.testing import virtual_clock
 from coreason_manifest.definitions.presentation import ClosePacket, EventPacket, parse_packet
 from tests.llm.server import Replied
 
@@ -326,7 +327,8 @@ def test_one_question_to_a_model_through_a_pipe() -> None:
 
 
 def test_chaos_asks_the_model_once() -> None:
-    with model(answer(*(f"word{number} " for number in range(100)))) as served:
+    words = [f"word{number} " for number in range(100)]
+    with model(answer(*words)) as served, virtual_clock():
         done = coreason_here("chat", "--llm", MODEL, "--chaos", "--seed", "2", "Hi", env=served.env)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(

@@ -20,6 +20,7 @@ from coreason_client.cli.exits import ExitCode, Failure
 from coreason_client.cli.output._base import JsonOutput, PlainOutput
 from coreason_client.cli.output._live import LiveOutput
 from coreason_client.server import AgentApp, AgentStream, running
+from coreason_client.testing import virtual_clock
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
@@ -315,7 +316,8 @@ def test_json_asks_for_rewinds_and_for_all_events(url: str) -> None:
 
 
 def test_chaos_compares_what_was_received_also_after_a_rewind(url: str) -> None:
-    done = coreason_here("chat", "--json", "--chaos", "--seed", "1", "--url", url, "Hello")
+    with virtual_clock():
+        done = coreason_here("chat", "--json", "--chaos", "--seed", "1", "--url", url, "Hello")
     assert done.returncode == 0
     assert "nothing lost or duplicated: 5 packets received, 5 logged" in done.stderr
 

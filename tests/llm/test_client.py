@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import gzip
+import importlib.abc
+import importlib.machinery
 import json
 import logging
 import sys
@@ -359,6 +361,8 @@ FOREIGN = (
     aiohttp.BaseConnector,  # with its connections, which come and go
     asyncio.AbstractEventLoop,
     asyncio.Task,
+    importlib.abc.Loader,  # that of pytest leads to all tests
+    importlib.machinery.ModuleSpec,
     logging.Logger,
     threading.Thread,
     types.CoroutineType,

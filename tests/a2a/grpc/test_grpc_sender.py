@@ -33,6 +33,7 @@ from coreason_client.a2a import (
     errors,
 )
 from coreason_client.a2a._grpc._status import STATUS_NUMBERS, status_from_error
+from coreason_client.testing import virtual_clock
 from tests.a2a.grpc.scripted import LIMIT, SdkServer, scripted, text, working
 from tests.a2a.peer.driving import done, driven, each, every, opened
 from tests.a2a.peer.facts import chunks
@@ -386,7 +387,10 @@ async def test_a_stream_that_is_cut_after_every_event_is_exact(connect: Any, cod
         if code is not None:
             context.abort(CODES[STATUS_NUMBERS[code]], "cut")
 
-    with scripted(SendStreamingMessage=stream, SubscribeToTask=stream) as (address, _):
+    with (
+        virtual_clock(),
+        scripted(SendStreamingMessage=stream, SubscribeToTask=stream) as (address, _),
+    ):
         async with opened(connect(address, max_retries=1)) as client:
             found = client.send_message_stream("hi")
             printed = "".join([event.text async for event in each(found)])
