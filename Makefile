@@ -19,8 +19,8 @@ export MESSAGE
 # Compiled files let the many processes of the tests start faster; some environments turn them off.
 export PYTHONDONTWRITEBYTECODE =
 
-# What reads source files, tests and documents, and judges them: `check` runs these.
-STATIC = tests/docs/test_types.py tests/docs/test_site.py tests/llm/test_types.py tests/mutants/test_mutant.py \
+# What judges source files, tests, files for deployment and documents, whose programs run: `check` runs these.
+STATIC = tests/docs tests/deploy tests/llm/test_types.py tests/mutants/test_mutant.py \
 	tests/test_class_sizes.py tests/test_imports.py tests/test_measure_code.py tests/test_requirements.py
 
 # Rules without servers and browsers.
@@ -74,14 +74,14 @@ chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks one qu
 page: $(CHAT_INSTALLED) ## talk to the built-in agent in a browser, and cut its connections
 	@$(BIN)/coreason serve --port 0 --open --chaos
 
-check: $(INSTALLED) browser ## run ruff, mypy --strict, and the checks of generated files, imports and documents
+check: $(INSTALLED) browser ## run ruff, mypy --strict, and the checks of generated files, imports, deployment and documents
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python scripts/generate_proto.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@# Beside mypy, on another core: all tests can be imported, and are compiled for the test run.
 	$(COLLECT) & $(BIN)/mypy && wait $$!
-	$(BIN)/pytest -q -n 2 $(STATIC)
+	$(BIN)/pytest -q -n 4 --dist worksteal $(STATIC)
 
 sync: $(INSTALLED) ## generate the sync files from the async files
 	$(BIN)/python scripts/generate_sync.py

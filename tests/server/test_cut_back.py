@@ -25,13 +25,12 @@ from coreason_client.server import (
 )
 from coreason_client.server.engine import _appender
 from coreason_client.server.log import AgentVersion, NewStream, Notes, new_epoch
-from coreason_client.server.log._memory_store import MemoryStore
 from coreason_client.server.log.valkey import _scripts
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio, turns
 from .conftest import Serve
-from .cut_back import CutBackLog, CutBackStore
+from .cut_back import CutBackLog, CutBackStore, Saved
 from .log.backends import Clock
 from .log.valkey_logs import keys_of, logs
 from .log.valkey_logs import new as new_stream
@@ -317,7 +316,7 @@ class Streams:
         self.store = CutBackStore(Clock(), 10.0)
         self.id = uuid4()
 
-    async def open(self) -> "tuple[CutBackLog, MemoryStore]":
+    async def open(self) -> "tuple[CutBackLog, Saved]":
         log = CutBackLog(self.store)
         await log.open(NewStream(self.id, "ann", uuid4(), "f"), "one")
         await log.append(self.id, 1, 1, [b"a1", b"a2", b"a3"])
