@@ -34,9 +34,6 @@ SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_can
 	tests/server/durable/test_start_over.py tests/server/test_cut_back_properties.py tests/server/log/test_contract.py \
 	tests/server/a2a/test_once.py
 
-# Measures times, which other tests would disturb: `test` runs it alone.
-ALONE = tests/browser/test_speed.py
-
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
@@ -94,8 +91,7 @@ browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if
 
 test: $(INSTALLED) browser ## run all tests but those of `make check`; both together are everything
 	@# Each process takes a run of neighbouring files, so few of them start the same servers.
-	$(BIN)/pytest -q -n 4 --dist worksteal $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(addprefix --ignore=,$(STATIC) $(ALONE)))
-	@test -n "$(PYTEST_ARGS)" || $(BIN)/pytest -q $(ALONE)
+	$(BIN)/pytest -q -n 4 --dist worksteal $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(addprefix --ignore=,$(STATIC)))
 
 picture: $(INSTALLED) browser ## take the picture of the README again, after the page has changed
 	PICTURE=1 $(BIN)/pytest -q tests/browser/test_picture.py
