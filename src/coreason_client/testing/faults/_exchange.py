@@ -85,11 +85,11 @@ class Connection:
             self.close()
 
     def close(self) -> None:
-        """Close the connection and count it."""
+        """Close the connection, and count it when its socket is closed."""
         if self.is_open:
             self.is_open = False
-            self._writer.transport.abort()
-            self._count(-1)
+            self._writer.transport.abort()  # closes the socket in the next iteration
+            asyncio.get_running_loop().call_soon(self._count, -1)
 
     async def until_gone(self) -> None:
         """Wait until the client closes; bytes that come after our FIN are answered with RST."""
