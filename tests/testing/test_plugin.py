@@ -21,6 +21,7 @@ from coreason_client.testing import (
     VirtualClock,
     _no_network,
     disconnect,
+    fake_a2a,
     plugin,
 )
 
@@ -31,6 +32,21 @@ USERS_TESTS = """
 def test_it(coreason_clock, coreason_no_network):
     assert coreason_clock.waits == []
 """
+
+
+def test_a_test_does_not_get_the_card_of_an_agent_that_had_the_same_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with fake_a2a("Hello") as agent:
+        A2AClient.connect(agent.url).close()
+        asked = len(agent.requests)
+        A2AClient.connect(agent.url).close()
+        assert len(agent.requests) == asked, "the card is not cached, so this proves nothing"
+        plugin.pytest_runtest_setup()
+        A2AClient.connect(agent.url).close()
+        assert len(agent.requests) > asked
+    monkeypatch.delitem(sys.modules, "coreason_client.a2a._card")
+    plugin.pytest_runtest_setup()  # nothing to forget
 
 
 @pytest.mark.proves("KIT-fixtures")

@@ -1,9 +1,10 @@
-"""Fixtures for pytest; all their names begin with `coreason_`.
+"""Fixtures for pytest; all their names begin with `coreason_`. A test starts without agent cards.
 
 An installed package registers this module by itself, through the entry point `pytest11`. Loading it
 costs only the definitions below: what a fixture needs is imported when a test uses the fixture.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,12 @@ __all__ = [
     "coreason_no_network",
     "coreason_recording",
 ]
+
+
+def pytest_runtest_setup() -> None:
+    """Forget the cards of agents in earlier tests: a new agent may get the port of one of them."""
+    if (cards := sys.modules.get("coreason_client.a2a._card")) is not None:
+        cards.SHARED_CACHE.clear()
 
 
 @pytest.fixture
