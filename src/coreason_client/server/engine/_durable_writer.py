@@ -187,7 +187,7 @@ class DurableWriter(StreamWriter):
         self.ending.check_open()
         step = self._open_step()
         _, packet = self._checked_packet(op, p)
-        if _ends(op, packet.p):
+        if packet.is_last:
             if (error := self.missing()) is not None:
                 self.stop(error)
         elif self.replay is not None:
@@ -405,10 +405,3 @@ def _checkpoint(step: OpenStep | None, value: Any) -> Checkpoint:
 def _is_missing(replay: Replay | None, path: str) -> bool:
     """Return True if a step of the journal was not called in this run."""
     return replay is not None and replay.is_missing(path)
-
-
-def _ends(op: StreamOpCode, payload: Any) -> bool:
-    """Return True if a packet ends its stream."""
-    if op is StreamOpCode.ERROR:
-        return bool(payload.severity is ErrorSeverity.FATAL)
-    return op is StreamOpCode.CLOSE

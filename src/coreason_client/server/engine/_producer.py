@@ -355,7 +355,7 @@ def _restart_delay(error: StreamError, restarts: int) -> float:
     """Return the seconds to wait after a TRANSIENT error: those it asks for, or a back-off."""
     asked = (error.details or {}).get("retry_after")
     if isinstance(asked, int | float) and asked >= 0:
-        return min(float(asked), _LONGEST_DELAY)
+        return float(min(asked, _LONGEST_DELAY))
     return min(_FIRST_DELAY * 2.0**restarts, _LONGEST_BACKOFF)
 
 
