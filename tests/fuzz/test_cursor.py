@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client.server import AgentApp, AgentStream
-from coreason_client.server.cap._cursor import Cursor, parse_cursor
+from coreason_client.server.http._cursor import Cursor, parse_cursor
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.fuzz.corpus import REQUESTS, STREAM_ID
 from tests.fuzz.inprocess import InProcess, in_process

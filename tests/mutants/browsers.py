@@ -74,14 +74,14 @@ MUTANTS = (
         _REQUESTS,
     ),
     _mutant(
-        "cap/_decision.py",
+        "http/_decision.py",
         "a position in another stream is read",
         "    if cursor.stream_id != stream_id:\n",
         "    if False:\n",
         _DECISION,
     ),
     _mutant(
-        "cap/_decision.py",
+        "http/_decision.py",
         "a reader by id has no limit of readers",
         "    if request.wait is None:\n        return _first(request, server)\n    found",
         "    if request.wait is None:\n        return Need.TOKEN\n    found",

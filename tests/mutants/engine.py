@@ -370,7 +370,7 @@ _PROCESS = (
 )
 _ROUTES = (
     _mutant(
-        "cap/_cursor.py",
+        "http/_cursor.py",
         "a position is accepted as the id of a stream",
         'if cursor is None or ":" in text:',
         "if cursor is None:",

@@ -507,21 +507,21 @@ _IN_THE_LIMITS = (
 
 _IN_THE_CURSOR = (
     _mutant(
-        "cap/_cursor.py",
+        "http/_cursor.py",
         "a position may have something behind it",
         "_CURSOR.fullmatch(value)",
         "_CURSOR.match(value)",
         f"{_CURSOR}::test_refuses_everything_else",
     ),
     _mutant(
-        "cap/_cursor.py",
+        "http/_cursor.py",
         "a position may begin with zeros",
         "(0|[1-9][0-9]{0,17})",
         "([0-9]{1,18})",
         f"{_CURSOR}::test_refuses_everything_else",
     ),
     _mutant(
-        "cap/_cursor.py",
+        "http/_cursor.py",
         "a position in capitals is refused",
         "re.ASCII | re.IGNORECASE",
         "re.ASCII",

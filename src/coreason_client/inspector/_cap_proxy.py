@@ -22,8 +22,8 @@ from .._http._async import AsyncResponse, AsyncSender
 from .._http._checks import merged_headers
 from .._http._redirect import Redirects
 from .._version import __version__
-from ..server.cap._cursor import stream_in_path
 from ..server.http._body import read_within
+from ..server.http._cursor import stream_in_path
 from ..server.http._cuttable import abort
 from ..server.http._problems import Problem
 from ..server.http._sse_response import disconnected

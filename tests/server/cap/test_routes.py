@@ -17,8 +17,8 @@ from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
 from coreason_client.server.cap import _routes as routes
-from coreason_client.server.cap._admission import Admitted
-from coreason_client.server.cap._cursor import Cursor
+from coreason_client.server.http._admission import Admitted
+from coreason_client.server.http._cursor import Cursor
 from coreason_client.server.cap._response import EventStream
 from coreason_client.server.cap._routes import Routes
 from coreason_client.server.engine._quotas import Unit

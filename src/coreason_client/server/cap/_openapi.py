@@ -9,7 +9,7 @@ from coreason_manifest.definitions.presentation import StreamPacket
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
 from .._options import CARD_PATH
-from ._cursor import MAX_CURSOR_LENGTH
+from ..http._cursor import MAX_CURSOR_LENGTH
 
 __all__ = ["openapi"]
 

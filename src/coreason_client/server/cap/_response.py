@@ -7,9 +7,9 @@ and then reads the next, so a slow connection delays no other reader and costs o
 from starlette.types import Send
 
 from ..engine._runtime import Runtime
+from ..http._cursor import Cursor
 from ..http._sse_response import SSEResponse
 from ..log.base import Follower, StreamMeta
-from ._cursor import Cursor
 
 __all__ = ["EventStream"]
 

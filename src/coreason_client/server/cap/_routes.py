@@ -15,16 +15,17 @@ from coreason_manifest.definitions.service import HealthCheckResponse
 from ..engine._ending import CANCELLED
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
+from ..http._admission import Admission, Admitted, owned
 from ..http._auth import Keys
 from ..http._body import drain_body
+from ..http._cursor import stream_in_path
 from ..http._gate import Gate
 from ..http._problems import Problem
 from ..observe import _log_lines
 from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
-from ._admission import Admission, Admitted, owned
-from ._cursor import stream_in_path
 from ._openapi import openapi
+from ._request import CapRequest, ReadRequest
 from ._response import EventStream
 
 __all__ = ["Routes"]
@@ -81,13 +82,13 @@ class Routes:
 
     async def assist(self, request: Request) -> Response:
         """Start, join or resume the stream of a request."""
-        return await self._read(request, self._admission.admit(request))
+        return await self._read(request, self._admission.admit(CapRequest(request, self._options)))
 
     async def stream(self, request: Request) -> Response:
         """Read the stream of the path, or cancel it."""
         if request.method == "DELETE":
             return await self._cancel(request)
-        return await self._read(request, self._admission.admit_reader(request))
+        return await self._read(request, self._admission.admit(ReadRequest(request)))
 
     async def _read(self, request: Request, admission: Awaitable[Admitted]) -> Response:
         try:

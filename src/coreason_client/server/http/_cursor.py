@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
-from ..http._problems import Problem
+from ._problems import Problem
 
 __all__ = ["MAX_CURSOR_LENGTH", "Cursor", "parse_cursor", "stream_in_path"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server.cap._cursor import (
+from coreason_client.server.http._cursor import (
     MAX_CURSOR_LENGTH,
     Cursor,
     parse_cursor,

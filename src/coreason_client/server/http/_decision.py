@@ -40,7 +40,10 @@ from uuid import UUID
 
 from .._options import Options
 from ..errors import LogError, PositionGone, UnknownStream
-from ..http._problems import (
+from ..log._rules import check_position
+from ..log.base import Opened, StreamMeta
+from ._cursor import Cursor
+from ._problems import (
     Problem,
     resume_conflict,
     shutting_down,
@@ -48,9 +51,6 @@ from ..http._problems import (
     too_many_requests,
     too_many_streams,
 )
-from ..log._rules import check_position
-from ..log.base import Opened, StreamMeta
-from ._cursor import Cursor
 
 __all__ = [
     "Find",

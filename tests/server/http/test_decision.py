@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server import AgentApp
-from coreason_client.server.cap._cursor import Cursor
-from coreason_client.server.cap._decision import (
+from coreason_client.server.http._cursor import Cursor
+from coreason_client.server.http._decision import (
     Find,
     Join,
     Need,

@@ -1,32 +1,26 @@
-"""Admission: collects the facts of a request, in the order in which `decide` needs them."""
+"""Admission: collects the facts of a request, in the order in which `decide` needs them.
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from hashlib import sha256
+All protocols that open a stream for a request use it. A protocol gives the facts that the head of
+its requests has, and a function that parses their bodies.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from pydantic import ValidationError
-from pydantic_core import from_json
-from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .._off_loop import LARGE_BODY
-from .._options import Options
 from ..engine._conversation import dump_question, dump_request
 from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
 from ..errors import UnknownStream
-from ..http._body import count_messages
-from ..http._gate import Gate
-from ..http._problems import Problem, validation_problem
-from ..log.base import AgentVersion, NewStream, StreamMeta
+from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
 from ..observe._spans import trace_headers
-from ._cursor import Cursor, parse_cursor, stream_in_path
+from ._cursor import Cursor
 from ._decision import (
     Find,
     Need,
@@ -37,14 +31,9 @@ from ._decision import (
     Start,
     decide,
 )
+from ._gate import Gate
 
-__all__ = ["Admission", "Admitted", "ParsedBody", "fingerprint", "owned", "parse_body"]
-
-# The body of a request of CAP: validated and fingerprinted. Pure.
-
-_NO_TRACE: Final[Mapping[str, str]] = {}
-# A parsed body has no circular references; looking for them would be a sixth of the time.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False)
+__all__ = ["Admission", "Admitted", "ParsedBody", "StreamRequest", "owned"]
 
 
 class ParsedBody(NamedTuple):
@@ -52,85 +41,50 @@ class ParsedBody(NamedTuple):
 
     request: ServiceRequest
     fingerprint: str
-    question: bytes
+    question: bytes = b""
 
 
-def parse_body(
-    body: bytes,
-    principal: str,
-    named: UUID | None,
-    options: Options,
-    *,
-    with_question: bool,
-    trace: Mapping[str, str] = _NO_TRACE,
-) -> ParsedBody:
-    """Validate a body and prepare it for a new stream.
+class StreamRequest(ABC):
+    """A request of one protocol that starts, joins or resumes a stream."""
 
-    A body without a request_id gets the one that `X-Request-ID` has named. An id in the body takes
-    precedence, because some proxies write the header.
+    def __init__(self, request: Request) -> None:
+        self.http = request
+        self.stream_id = uuid4()
+        """The id of the stream, if the request opens one."""
 
-    Raises:
-        Problem: 422, naming the fields.
-    """
-    _check_messages(body, options)
-    try:
-        request = ServiceRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise validation_problem(error) from None
-    if named is not None and "request_id" not in request.model_fields_set:
-        request = request.model_copy(update={"request_id": named})
-    question = _dump(principal, request, trace, options) if with_question else b""
-    return ParsedBody(request, fingerprint(body), question)
+    @abstractmethod
+    def facts(self, principal: str) -> RequestFacts:
+        """Return what the head of the request tells.
 
+        Raises:
+            Problem: the head is not valid.
+        """
 
-def _dump(
-    principal: str, request: ServiceRequest, trace: Mapping[str, str], options: Options
-) -> bytes:
-    if options.durable:
-        return dump_request(principal, request, trace)
-    return dump_question(principal, request)
+    @abstractmethod
+    def parse(self, body: bytes, question: Callable[[ServiceRequest], bytes]) -> ParsedBody:
+        """Validate the body; `question` returns what the log stores of a request.
 
+        Raises:
+            Problem: the body is not valid.
+        """
 
-def _check_messages(body: bytes, options: Options) -> None:
-    if len(body) <= options.max_messages and len(body) <= options.max_parts:
-        return  # each one has more than a byte
-    messages, parts = count_messages(body)
-    if messages > options.max_messages:
-        raise _too_many("messages", f"{options.max_messages} messages, got {messages}")
-    if parts > options.max_parts:
-        raise _too_many("parts", f"{options.max_parts} parts of messages, got {parts}")
+    async def complete(
+        self,
+        parsed: ParsedBody,
+        runtime: Runtime,
+        principal: str,
+        question: Callable[[ServiceRequest], bytes],
+    ) -> ParsedBody:
+        """Add what is not in the body, before the stream is opened.
 
+        Raises:
+            Problem: something that the request names does not exist.
+        """
+        return parsed
 
-def _too_many(what: str, limit: str) -> Problem:
-    detail = f"A request may have at most {limit}."
-    errors = [{"loc": ["payload", "messages"], "msg": detail}]
-    return Problem(422, f"too-many-{what}", detail, errors=errors)
-
-
-def fingerprint(body: bytes) -> str:
-    """Return a digest that is equal for two bodies if and only if they mean the same.
-
-    White space and the order of keys are ignored: the request of a resume may have been encoded by
-    another version of a client.
-    """
-    with suppress(ValueError, RecursionError):  # for example, numbers with thousands of digits
-        return _canonical_digest(body)
-    return sha256(body).hexdigest()
-
-
-def _canonical_digest(body: bytes) -> str:
-    if len(body) <= LARGE_BODY:
-        return sha256(_CANONICAL.encode(from_json(body)).encode()).hexdigest()
-    # The same in small steps: encoding everything or parsing many long numbers in one call would
-    # keep all other threads from running.
-    digest = sha256()
-    for piece in _CANONICAL.iterencode(json.loads(body, parse_int=_int)):
-        digest.update(piece.encode())
-    return digest.hexdigest()
-
-
-def _int(digits: str) -> int:
-    return int(digits)
+    def other_id(self) -> UUID | None:
+        """Return another request_id, because a stream has this one; None to join that stream."""
+        return None
 
 
 class Admitted(NamedTuple):
@@ -159,25 +113,17 @@ class Admission:
         }
         self._runtime = runtime
 
-    async def admit(self, request: Request) -> Admitted:
+    async def admit(self, asked: StreamRequest) -> Admitted:
         """Start, join or resume the stream of a request.
 
         Raises:
             Problem: the request is refused.
             LogError: the log refuses the request, or does not answer.
         """
-        principal = await self.gate.principal_in_turn(request)
-        headers = request.headers
-        facts = RequestFacts(principal, _cursor(headers), named=_request_id(headers))
-        length = self.gate.announced_length(request)
-        return await _PendingRequest(self, await self._runtime(), request, facts, length).admit()
-
-    async def admit_reader(self, request: Request) -> Admitted:
-        """Join or resume the stream of a path; raises like `admit`."""
-        principal = await self.gate.principal_in_turn(request)
-        stream_id = stream_in_path(request.path_params["stream_id"])
-        facts = RequestFacts(principal, _cursor(request.headers), reads=stream_id)
-        return await _PendingRequest(self, await self._runtime(), request, facts, None).admit()
+        principal = await self.gate.principal_in_turn(asked.http)
+        facts = asked.facts(principal)
+        length = self.gate.announced_length(asked.http) if facts.reads is None else None
+        return await _PendingRequest(self, await self._runtime(), asked, facts, length).admit()
 
 
 class _PendingRequest:
@@ -185,12 +131,12 @@ class _PendingRequest:
 
     __slots__ = (
         "_admission",
+        "_asked",
         "_facts",
         "_length",
         "_opened_at",
         "_parsed",
         "_reader",
-        "_request",
         "_runtime",
         "_stream",
     )
@@ -199,13 +145,13 @@ class _PendingRequest:
         self,
         admission: Admission,
         runtime: Runtime,
-        request: Request,
+        asked: StreamRequest,
         facts: RequestFacts,
         length: int | None,
     ) -> None:
         self._admission = admission
         self._runtime = runtime
-        self._request = request
+        self._asked = asked
         self._facts = facts
         self._length = length
         self._parsed: ParsedBody | None = None
@@ -249,7 +195,7 @@ class _PendingRequest:
 
     def _start(self, meta: StreamMeta) -> None:
         assert self._parsed is not None  # noqa: S101 - the body is read before a stream starts
-        producers, headers = self._runtime.producers, self._request.headers
+        producers, headers = self._runtime.producers, self._asked.http.headers
         # There is no unit if the request was to join a stream that is gone by now.
         producers.start(self._parsed.request, meta, headers, self._opened_at, self._stream)
 
@@ -287,37 +233,53 @@ class _PendingRequest:
         return await self._runtime.log.find(self._facts.principal, request_id)
 
     async def _read_body(self) -> None:
-        gate, facts = self._admission.gate, self._facts
-        parsed = await gate.read(self._request, facts.principal, self._length, self._parse)
+        gate, facts, asked = self._admission.gate, self._facts, self._asked
+        parsed = await gate.read(asked.http, facts.principal, self._length, self._parse)
+        parsed = await asked.complete(parsed, self._runtime, facts.principal, self._question)
         self._parsed = parsed
         facts.request_id = parsed.request.request_id
         facts.fingerprint = parsed.fingerprint
 
     def _parse(self, body: bytes) -> ParsedBody:
-        headers, facts, options = self._request.headers, self._facts, self._admission.options
-        return parse_body(
-            body,
-            facts.principal,
-            facts.named,
-            options,
-            # Nobody reads the question of a resume, or of a stream that ends with its process.
-            with_question=facts.cursor is None and self._runtime.log.outlives_process,
-            trace=trace_headers(headers) if options.durable else {},
-        )
+        return self._asked.parse(body, self._question)
+
+    def _question(self, request: ServiceRequest) -> bytes:
+        """Return what the log stores of a request while its stream runs."""
+        # Nobody reads the question of a resume, or of a stream that ends with its process.
+        if self._facts.cursor is not None or not self._runtime.log.outlives_process:
+            return b""
+        if self._admission.agent is None:
+            return dump_question(self._facts.principal, request)
+        trace = trace_headers(self._asked.http.headers)
+        return dump_request(self._facts.principal, request, trace)
 
     async def _open(self) -> None:
+        self._opened_at = monotonic()
+        while True:
+            self._facts.opened = opened = await self._open_with_id()
+            other = None if opened.created else self._asked.other_id()
+            if other is None:
+                return
+            self._change_id(other)
+
+    async def _open_with_id(self) -> Opened:
         parsed, runtime = self._parsed, self._runtime
         assert parsed is not None  # noqa: S101 - the body is read before a stream is opened
-        self._opened_at = monotonic()
         new = NewStream(
-            uuid4(),
+            self._asked.stream_id,
             self._facts.principal,
             parsed.request.request_id,
             parsed.fingerprint,
             parsed.question,
             self._admission.agent,
         )
-        self._facts.opened = await runtime.log.open(new, runtime.owner)
+        return await runtime.log.open(new, runtime.owner)
+
+    def _change_id(self, request_id: UUID) -> None:
+        assert self._parsed is not None  # noqa: S101 - it was opened with another id
+        request = self._parsed.request.model_copy(update={"request_id": request_id})
+        self._parsed = self._parsed._replace(request=request, question=self._question(request))
+        self._facts.request_id = request_id
 
 
 _GATHER: dict[Need, Callable[[_PendingRequest], Awaitable[None]]] = {
@@ -341,21 +303,3 @@ async def owned(runtime: Runtime, principal: str, stream_id: UUID) -> StreamMeta
     if meta.principal != principal:
         raise UnknownStream(stream_id)  # the same answer as for a stream that does not exist
     return meta
-
-
-def _request_id(headers: Headers) -> UUID | None:
-    given = headers.get("x-request-id")
-    if given is not None:
-        with suppress(ValueError):
-            return UUID(given)
-    return None
-
-
-def _cursor(headers: Headers) -> Cursor | None:
-    values = headers.getlist("last-event-id")
-    if not values:
-        return None
-    try:
-        return parse_cursor(",".join(values))
-    except ValueError as error:
-        raise Problem(400, "bad-last-event-id", f"{error}.") from None
