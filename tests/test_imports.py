@@ -135,6 +135,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.a2a",  # the card of an agent that is served over A2A
         "coreason_client.server.a2a",
         "coreason_client.server.cap",
+        "coreason_client.server.openai",
         "coreason_client.server.durable",
         "coreason_client.server.engine",
         "coreason_client.server.http",
@@ -181,6 +182,16 @@ PACKAGES: dict[str, set[str]] = {
         "server core",
         "coreason_client._http._checks",
         "coreason_client.server.engine",
+        "coreason_client.server.log",
+        "coreason_client.server.observe",
+    },
+    "coreason_client.server.answer": {"server core"},
+    "coreason_client.server.openai": {
+        "server core",
+        "coreason_client.server.answer",
+        "coreason_client.server.engine",
+        "coreason_client.server.http",
+        "coreason_client.server.log",
         "coreason_client.server.observe",
     },
     "coreason_client.server.cap": {
@@ -354,6 +365,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "coreason_client.server.a2a",
         "coreason_client.server.app",
         "coreason_client.server.cap",
+        "coreason_client.server.openai",
         "coreason_client.server.http",
         "coreason_client.server.page",
         "coreason_client.server.process",

@@ -7,7 +7,7 @@ __all__ = ["MUTANTS"]
 _T = "tests/server"
 _TICKETS = f"{_T}/http/test_tickets.py"
 _REQUESTS = f"{_T}/test_ticket_requests.py"
-_DECISION = f"{_T}/cap/test_decision.py"
+_DECISION = f"{_T}/http/test_decision.py"
 _CUTS = f"{_T}/http/test_cuts.py"
 _PAGE = f"{_T}/page/test_page_routes.py"
 

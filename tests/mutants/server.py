@@ -8,8 +8,8 @@ _T = "tests/server"
 _APPENDER = f"{_T}/engine/test_appender.py"
 _APP = f"{_T}/test_app.py"
 _CUT_BACK = f"{_T}/test_cut_back.py"
-_DECISION = f"{_T}/cap/test_decision.py"
-_CURSOR = f"{_T}/cap/test_cursor.py"
+_DECISION = f"{_T}/http/test_decision.py"
+_CURSOR = f"{_T}/http/test_cursor.py"
 _FRAMES = f"{_T}/engine/test_frames.py"
 _LIFECYCLE = f"{_T}/test_lifecycle.py"
 _LIMITS = f"{_T}/http/test_rate_limit.py"
@@ -276,7 +276,7 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "cap/_response.py",
+        "http/_stream_response.py",
         "a reader that has left still counts",
         "self._runtime.producers.remove_reader(self._meta)",
         "pass",
@@ -290,7 +290,7 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "cap/_response.py",
+        "http/_stream_response.py",
         "the last page does not end the response",
         "more=not ended",
         "more=True",

@@ -74,7 +74,7 @@ class Inspector:
             await send({"type": "websocket.close"})
         elif refusal := self._access.refusal(scope):
             await drain_body(Request(scope, receive))
-            await self._refusals.respond(refusal, None)(scope, receive, send)
+            await self._refusals.respond(refusal, scope)(scope, receive, send)
         else:
             await serve_cuttable(self._asgi, self._cuts, {**scope, SEND: send}, receive, send)
 

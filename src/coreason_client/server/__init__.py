@@ -38,6 +38,7 @@ from .sync_stream import SyncAgentStream
 if TYPE_CHECKING:
     from .a2a import A2A
     from .log import ValkeyStreamLog
+    from .openai import OpenAIAPI
 
 __all__ = [
     "A2A",
@@ -52,6 +53,7 @@ __all__ = [
     "LogError",
     "LogUnavailable",
     "MemoryStreamLog",
+    "OpenAIAPI",
     "OutOfSequence",
     "PositionGone",
     "RequestConflict",
@@ -78,5 +80,6 @@ __all__ = [
     "step",
 ]
 
-# Loaded on first use (PEP 562): one needs another extra, the other the types of A2A.
-__getattr__, __dir__ = lazy(__name__, {"ValkeyStreamLog": ".log", "A2A": ".a2a"}, __all__)
+# Loaded on first use (PEP 562): one needs another extra, the others are needed by few programs.
+_LAZY = {"ValkeyStreamLog": ".log", "A2A": ".a2a", "OpenAIAPI": ".openai"}
+__getattr__, __dir__ = lazy(__name__, _LAZY, __all__)

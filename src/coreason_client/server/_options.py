@@ -129,7 +129,7 @@ def _check_path(path: str | None, *, serves_a2a: bool) -> None:
         return
     if not _PATH.fullmatch(path):
         raise ArgumentError("metrics", "must be True, False or a path such as /metrics", path)
-    taken = path in PATHS or path.startswith(("/streams/", "/page/"))
+    taken = path in PATHS or path.startswith(("/streams/", "/page/", "/v1/"))
     if serves_a2a:
         taken = taken or path in (A2A_PATH, CARD_PATH) or path.startswith(f"{A2A_PATH}/")
     if taken:

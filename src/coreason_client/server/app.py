@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from coreason_client.a2a.types import AgentCard
 
     from .a2a import A2A, GrpcServing, Operations
+    from .openai import OpenAIAPI
 
 __all__ = ["AgentApp"]
 
@@ -85,6 +86,21 @@ _A2A_CORS_HEADERS = (
     "If-Modified-Since",
 )
 _A2A_EXPOSED_HEADERS = ("A2A-Extensions", "ETag")
+# In addition, if the agent is served over the OpenAI-compatible API.
+_OPENAI_CORS_HEADERS = (
+    "Idempotency-Key",
+    "OpenAI-Beta",
+    "OpenAI-Organization",
+    "OpenAI-Project",
+    *(
+        f"X-Stainless-{name}"
+        for name in (
+            *("Arch", "Async", "Helper-Method", "Lang", "OS", "Package-Version", "Read-Timeout"),
+            *("Retry-Count", "Runtime", "Runtime-Version", "Timeout"),
+        )
+    ),
+)
+_OPENAI_EXPOSED_HEADERS = ("X-Should-Retry", "Retry-After-Ms")
 
 
 class AgentApp:
@@ -140,6 +156,8 @@ class AgentApp:
         metrics_public: True to serve the metrics to everybody.
         a2a: True to serve the agent over A2A too; a card describes it better, and an `A2A` object
             has all settings.
+        openai: True to serve the agent over the OpenAI-compatible API too, as a model whose name is
+            `agent_id`; an `OpenAIAPI` object has all settings.
         page: True to serve a page at `/`, with which a browser talks to the agent.
 
     Raises:
@@ -184,6 +202,7 @@ class AgentApp:
         metrics_key: str | None = None,
         metrics_public: bool = False,
         a2a: "bool | AgentCard | A2A" = False,
+        openai: "bool | OpenAIAPI" = False,
         page: bool = False,
         _cuts: bool = False,
         _documents: Mapping[str, str] | None = None,
@@ -250,11 +269,13 @@ class AgentApp:
         if a2a:
             name = agent_name(agent) if agent_id is None else agent_id
             table += self._a2a_routes(agent, name, a2a, public_url)
+        if openai:
+            table += self._openai_routes(openai)
         if page:
             table += _page_routes(self._options, routes, self.has_keys, _documents, cuts)
         starlette = Starlette(
             routes=table,
-            middleware=_middleware(origins, serves_a2a=bool(a2a)),
+            middleware=_middleware(origins, serves_a2a=bool(a2a), serves_openai=bool(openai)),
             exception_handlers=dict.fromkeys(_REFUSED, self._refusals.handle),
         )
         starlette.router.redirect_slashes = False  # the table has both forms
@@ -279,6 +300,12 @@ class AgentApp:
         )
         return A2ARoutes(self._operations, cards, gate, self._ready, public_url).table()
 
+    def _openai_routes(self, openai: "bool | OpenAIAPI") -> list[Route]:
+        from .openai import OpenAIRoutes, error_response, settings_of
+
+        self._refusals.openai = error_response
+        return OpenAIRoutes(settings_of(openai), self._gate, self._ready).table()
+
     def __repr__(self) -> str:
         return f"<AgentApp {self._options.agent_id!r} on {type(self._log).__name__}>"
 
@@ -294,7 +321,7 @@ class AgentApp:
             scope, self._log, self._process_guard, started=self._runtime is not None
         ):
             await drain_body(Request(scope, receive))
-            await self._refusals.respond(problem, None)(scope, receive, send)
+            await self._refusals.respond(problem, scope)(scope, receive, send)
         else:
             await self._asgi({**scope, SEND: send}, receive, send)
 
@@ -575,11 +602,18 @@ class _Shortcut:
         await response(scope, receive, send)
 
 
-def _middleware(origins: tuple[str, ...], *, serves_a2a: bool) -> list[Middleware]:
+def _middleware(
+    origins: tuple[str, ...], *, serves_a2a: bool, serves_openai: bool
+) -> list[Middleware]:
     if not origins:
         return []
-    allowed = (*_CORS_HEADERS, *(_A2A_CORS_HEADERS if serves_a2a else ()))
-    exposed = (*_EXPOSED_HEADERS, *(_A2A_EXPOSED_HEADERS if serves_a2a else ()))
+    allowed, exposed = [*_CORS_HEADERS], [*_EXPOSED_HEADERS]
+    if serves_a2a:
+        allowed += _A2A_CORS_HEADERS
+        exposed += _A2A_EXPOSED_HEADERS
+    if serves_openai:
+        allowed += _OPENAI_CORS_HEADERS
+        exposed += _OPENAI_EXPOSED_HEADERS
     return [
         Middleware(
             CORSMiddleware,

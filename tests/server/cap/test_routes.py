@@ -19,7 +19,7 @@ from coreason_client.server import AgentApp, AgentStream, LogUnavailable, Memory
 from coreason_client.server.cap import _routes as routes
 from coreason_client.server.http._admission import Admitted
 from coreason_client.server.http._cursor import Cursor
-from coreason_client.server.cap._response import EventStream
+from coreason_client.server.http._stream_response import EventStream
 from coreason_client.server.cap._routes import Routes
 from coreason_client.server.engine._quotas import Unit
 from coreason_client.server.engine._runtime import Runtime

@@ -69,10 +69,6 @@ class ReadRequest(StreamRequest):
         stream_id = stream_in_path(self.http.path_params["stream_id"])
         return RequestFacts(principal, _cursor(self.http.headers), reads=stream_id)
 
-    def parse(self, body: bytes, question: Callable[[ServiceRequest], bytes]) -> ParsedBody:
-        """Refuse: the request has no body."""
-        raise NotImplementedError
-
 
 def _check_messages(body: bytes, options: Options) -> None:
     if len(body) <= options.max_messages and len(body) <= options.max_parts:

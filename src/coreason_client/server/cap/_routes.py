@@ -12,7 +12,6 @@ from starlette.routing import Route
 
 from coreason_manifest.definitions.service import HealthCheckResponse
 
-from ..engine._ending import CANCELLED
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..http._admission import Admission, Admitted, owned
@@ -21,19 +20,18 @@ from ..http._body import drain_body
 from ..http._cursor import stream_in_path
 from ..http._gate import Gate
 from ..http._problems import Problem
+from ..http._stream_response import EventStream
 from ..observe import _log_lines
 from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
 from ._openapi import openapi
 from ._request import CapRequest, ReadRequest
-from ._response import EventStream
 
 __all__ = ["Routes"]
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _START_WAIT = 1.0  # seconds that /ready waits for the start
-_CANCEL_WAIT = 1.0  # seconds that a cancel waits for the end of the stream
 
 
 class Routes:
@@ -169,15 +167,7 @@ class Routes:
         principal = self._gate.principal(request)
         runtime = await self._runtime()
         stream_id = stream_in_path(request.path_params["stream_id"])
-        meta = await owned(runtime, principal, stream_id)
-        if meta.outcome is None:
-            # The flag is for a producer in another process; one in this process is stopped here.
-            await runtime.log.request_cancel(meta.stream_id)
-            producer = runtime.producers.get(meta.stream_id)
-            if producer is not None:
-                producer.stop(CANCELLED)
-                # Most agents stop at once, and then the turn is in the history of the next request.
-                await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)
+        await runtime.cancel(await owned(runtime, principal, stream_id))
         return Response(status_code=204)
 
     async def check_reader(self, request: Request, stream_id: UUID) -> None:

@@ -3,7 +3,8 @@
 A log keeps two kinds of opaque bytes for this module:
 
 * A turn, as a JSON list of messages. The last message of a turn that did not complete is the
-  assistant's, with an extra key `outcome`. A release that does not know the key ignores it.
+  assistant's, with an extra key `outcome`. A release that does not know the key ignores it. If a
+  request has brought the turns before it, all of them are stored as one: a JSON list of such lists.
 * A question, as a JSON object with the conversation and the new messages of a request. It is kept
   while the stream runs, so another process can store the turn if the producer is lost. That of a
   durable stream has the whole request and the headers of its trace, so another process can also
@@ -13,7 +14,7 @@ A log keeps two kinds of opaque bytes for this module:
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -28,12 +29,18 @@ __all__ = [
     "COMPLETE",
     "MAX_HISTORY_BYTES",
     "History",
+    "Question",
+    "RequestWithHistory",
+    "StoredTurn",
     "Turn",
+    "as_turns",
     "conversation_of",
     "dump_question",
     "dump_request",
     "dump_turn",
+    "given_turns",
     "is_large",
+    "keeps_turn",
     "last_question",
     "latest_turns",
     "make_turn",
@@ -42,6 +49,8 @@ __all__ = [
     "parse_question",
     "parse_request",
     "parse_turn",
+    "question_of",
+    "stored_turns",
 ]
 
 COMPLETE = "complete"
@@ -86,6 +95,48 @@ class History(list[ChatMessage]):
         super().__init__(message for turn in self.turns for message in turn.messages)
 
 
+StoredTurn: TypeAlias = list[dict[str, Any]]
+"""A turn as a log stores it: its messages, the last one perhaps with the key `outcome`."""
+
+
+class RequestWithHistory(ServiceRequest):
+    """A request that brings the earlier turns of its conversation; the store is not asked for them.
+
+    Attributes:
+        earlier: the earlier turns, oldest first.
+        keeps_turn: True if a later request may continue after this one, so its turn is stored.
+        has_instructions: True if the first message is a system prompt for this request alone.
+    """
+
+    earlier: list[StoredTurn]
+    keeps_turn: bool = False
+    has_instructions: bool = False
+
+
+def keeps_turn(request: ServiceRequest) -> bool:
+    """Return True if the turn of a request is stored at its end."""
+    return not isinstance(request, RequestWithHistory) or request.keeps_turn
+
+
+def given_turns(request: ServiceRequest, limit: int) -> list[bytes] | None:
+    """Return the latest turns that a request brings, None if they are in the store."""
+    if not isinstance(request, RequestWithHistory):
+        return None
+    return [to_json(turn) for turn in request.earlier[-limit:]] if limit > 0 else []
+
+
+def as_turns(messages: Sequence[ChatMessage]) -> tuple[list[StoredTurn], list[ChatMessage]]:
+    """Split a conversation into its turns, each of which ends with an answer, and the rest."""
+    turns: list[StoredTurn] = []
+    start = 0
+    for index, message in enumerate(messages, 1):
+        following = messages[index].role if index < len(messages) else None
+        if message.role is Role.ASSISTANT and following not in (Role.ASSISTANT, Role.TOOL):
+            turns.append(_dump_messages(messages[start:index]))
+            start = index
+    return turns, list(messages[start:])
+
+
 def conversation_of(principal: str, request: ServiceRequest) -> Conversation:
     """Return the conversation that a request belongs to."""
     return Conversation(principal, request.context.session_id)
@@ -98,6 +149,8 @@ def new_messages(request: ServiceRequest) -> list[ChatMessage]:
     are new.
     """
     messages = request.payload.messages or []
+    if isinstance(request, RequestWithHistory):
+        return messages[1:] if request.has_instructions else messages
     start = 0
     for index, message in enumerate(messages, 1):
         if message.role is Role.ASSISTANT:
@@ -132,21 +185,29 @@ def is_large(messages: Iterable[ChatMessage]) -> bool:
     return False
 
 
-def dump_turn(turn: Turn) -> bytes:
-    """Return a turn as it is stored in a log."""
-    messages: list[dict[str, Any]] = _MESSAGES.dump_python(
-        list(turn.messages), mode="json", exclude_none=True
-    )
+def dump_turn(turn: Turn, earlier: Sequence[StoredTurn] = ()) -> bytes:
+    """Return a turn as it is stored in a log, together with those before it if they are given."""
+    messages = _dump_messages(turn.messages)
     if turn.error is not None:
         if not messages or messages[-1]["role"] != Role.ASSISTANT:
             messages.append({"role": "assistant", "parts": []})
         messages[-1][_OUTCOME_KEY] = turn.error
-    return to_json(messages)
+    return to_json([*earlier, messages] if earlier else messages)
 
 
-def parse_turn(stored: bytes) -> Turn:
-    """Parse the result of `dump_turn` of this release or an earlier one."""
-    values: list[dict[str, Any]] = from_json(stored)
+def _dump_messages(messages: Sequence[ChatMessage]) -> StoredTurn:
+    dumped: StoredTurn = _MESSAGES.dump_python(list(messages), mode="json", exclude_none=True)
+    return dumped
+
+
+def stored_turns(stored: bytes) -> list[StoredTurn]:
+    """Return the turns in a result of `dump_turn` of this release or an earlier one."""
+    values = from_json(stored)
+    return values if values and isinstance(values[0], list) else [values]
+
+
+def parse_turn(values: StoredTurn) -> Turn:
+    """Parse one of the `stored_turns`."""
     messages = _MESSAGES.validate_python(values)
     error: str | None = values[-1].get(_OUTCOME_KEY) if values else None
     if error is not None and not messages[-1].parts:
@@ -169,7 +230,7 @@ def latest_turns(stored: Sequence[bytes], max_bytes: int) -> Sequence[bytes]:
 
 def parse_history(stored: Iterable[bytes]) -> History:
     """Parse turns written by `dump_turn`, oldest first."""
-    return History(parse_turn(turn) for turn in stored)
+    return History(parse_turn(turn) for turns in stored for turn in stored_turns(turns))
 
 
 def dump_request(principal: str, request: ServiceRequest, trace: Mapping[str, str]) -> bytes:
@@ -189,22 +250,49 @@ def parse_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]]:
     """
     try:
         question = from_json(stored)
-        return ServiceRequest.model_validate(question["request"]), dict(question["trace"])
+        return _parse_stored(question["request"]), dict(question["trace"])
     except (KeyError, TypeError, ValidationError) as error:
         raise ValueError(f"not a stored request: {type(error).__name__}") from None
 
 
+def _parse_stored(request: dict[str, Any]) -> ServiceRequest:
+    kind = RequestWithHistory if "earlier" in request else ServiceRequest
+    return kind.model_validate(request)
+
+
+class Question(NamedTuple):
+    """What is needed to store the turn of a stream, and the turns that are stored with it.
+
+    `conversation` is None if the turn is not stored.
+    """
+
+    conversation: Conversation | None
+    messages: list[ChatMessage]
+    earlier: Sequence[StoredTurn] = ()
+
+
+def question_of(principal: str, request: ServiceRequest) -> Question:
+    """Return what is needed to store the turn of a request."""
+    conversation = conversation_of(principal, request) if keeps_turn(request) else None
+    earlier = request.earlier if isinstance(request, RequestWithHistory) else ()
+    return Question(conversation, new_messages(request), earlier)
+
+
 def dump_question(principal: str, request: ServiceRequest) -> bytes:
     """Return the bytes from which another process can store the turn of a stream."""
-    question = {
+    if not keeps_turn(request):
+        return b""
+    question: dict[str, Any] = {
         "principal": principal,
         "session_id": request.context.session_id,
         "messages": new_messages(request),
     }
+    if isinstance(request, RequestWithHistory):
+        question["earlier"] = request.earlier
     return to_json(question, exclude_none=True)
 
 
-def parse_question(stored: bytes) -> tuple[Conversation, list[ChatMessage]]:
+def parse_question(stored: bytes) -> Question:
     """Parse the result of `dump_question` or `dump_request`.
 
     Raises:
@@ -213,9 +301,9 @@ def parse_question(stored: bytes) -> tuple[Conversation, list[ChatMessage]]:
     try:
         question = json.loads(stored)
         if "request" in question:
-            request = ServiceRequest.model_validate(question["request"])
-            return conversation_of(question["principal"], request), new_messages(request)
+            return question_of(question["principal"], _parse_stored(question["request"]))
         conversation = Conversation(question["principal"], question["session_id"])
-        return conversation, _MESSAGES.validate_python(question["messages"])
+        messages = _MESSAGES.validate_python(question["messages"])
+        return Question(conversation, messages, question.get("earlier", ()))
     except (KeyError, TypeError, ValidationError) as error:
         raise ValueError(f"not a stored question: {type(error).__name__}") from None

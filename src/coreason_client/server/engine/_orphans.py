@@ -153,12 +153,15 @@ class Orphans:
 
     async def _store_turn(self, claim: Claim, error: StreamError) -> str | None:
         """Store the question and the written text of a stream; return the reason if that fails."""
-        if not claim.question:  # opened by an older release, which did not store it
+        if not claim.question:  # its turn is not stored
             return None
         try:
-            conversation, asked = parse_question(claim.question)
-            turn = make_turn(asked, await self._written_text(claim), error.code)
-            await self._log.add_turn(conversation, claim.stream_id, dump_turn(turn), claim.epoch)
+            asked = parse_question(claim.question)
+            if asked.conversation is None:
+                return None
+            turn = make_turn(asked.messages, await self._written_text(claim), error.code)
+            stored = dump_turn(turn, asked.earlier)
+            await self._log.add_turn(asked.conversation, claim.stream_id, stored, claim.epoch)
         except LogError as failure:
             return str(failure)
         except ValueError as failure:  # its message may quote what the user wrote

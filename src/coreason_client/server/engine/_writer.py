@@ -28,12 +28,14 @@ from ..observe._metrics import NOT_METERED, StreamMeter
 from ._appender import Appender
 from ._conversation import (
     COMPLETE,
+    StoredTurn,
     Turn,
     conversation_of,
     dump_turn,
+    given_turns,
     is_large,
     make_turn,
-    new_messages,
+    question_of,
 )
 from ._frames import Frames
 
@@ -130,7 +132,8 @@ class StreamWriter:
 
     async def turns(self, limit: int) -> Sequence[bytes]:
         """Return the latest stored turns of the conversation."""
-        return await self._log.turns(self._conversation, limit)
+        given = given_turns(self.request, limit)
+        return await self._log.turns(self._conversation, limit) if given is None else given
 
     async def write(self, text: str, checkpoint: Any = None, *, held: bool = False) -> None:
         """Write a DELTA packet; only a durable stream needs the checkpoint.
@@ -248,10 +251,8 @@ class StreamWriter:
         # The turn first: a reader that sees the end may send the next question at once. They are
         # two steps, because a conversation and a stream may be on different machines.
         self.ending.raise_error()
-        turn = make_turn(new_messages(self.request), self._answer(), error)
         try:
-            stored = await _dump(turn)
-            await self._log.add_turn(self._conversation, self.stream_id, stored, self._meta.epoch)
+            await self._store_turn(error)
         except LogError as failure:
             if error is None:
                 raise
@@ -259,6 +260,13 @@ class StreamWriter:
             logger.warning("the turn of stream %s was not stored: %s", self.stream_id, failure)
         op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
         await self._appender.finish(frame, COMPLETE if error is None else error, op)
+
+    async def _store_turn(self, error: str | None) -> None:
+        asked = question_of(self._meta.principal, self.request)
+        if asked.conversation is not None:
+            turn = make_turn(asked.messages, self._answer(), error)
+            stored = await _dump(turn, asked.earlier)
+            await self._log.add_turn(asked.conversation, self.stream_id, stored, self._meta.epoch)
 
 
 def _check_code(error: StreamError) -> None:
@@ -272,7 +280,7 @@ def _check_code(error: StreamError) -> None:
         raise ArgumentError("code", rule, error.code)
 
 
-async def _dump(turn: Turn) -> bytes:
-    if is_large(turn.messages):
-        return await off_loop(lambda: dump_turn(turn))
+async def _dump(turn: Turn, earlier: Sequence[StoredTurn]) -> bytes:
+    if earlier or is_large(turn.messages):
+        return await off_loop(lambda: dump_turn(turn, earlier))
     return dump_turn(turn)

@@ -33,7 +33,7 @@ from ._decision import (
 )
 from ._gate import Gate
 
-__all__ = ["Admission", "Admitted", "ParsedBody", "StreamRequest", "owned"]
+__all__ = ["Admission", "Admitted", "ParsedBody", "ReadByPath", "StreamRequest", "owned"]
 
 
 class ParsedBody(NamedTuple):
@@ -60,13 +60,13 @@ class StreamRequest(ABC):
             Problem: the head is not valid.
         """
 
-    @abstractmethod
     def parse(self, body: bytes, question: Callable[[ServiceRequest], bytes]) -> ParsedBody:
         """Validate the body; `question` returns what the log stores of a request.
 
         Raises:
             Problem: the body is not valid.
         """
+        raise NotImplementedError  # a request that only reads a stream has no body
 
     async def complete(
         self,
@@ -85,6 +85,19 @@ class StreamRequest(ABC):
     def other_id(self) -> UUID | None:
         """Return another request_id, because a stream has this one; None to join that stream."""
         return None
+
+
+class ReadByPath(StreamRequest):
+    """A GET that reads the stream of its path after a position; it has no body."""
+
+    def __init__(self, request: Request, stream_id: UUID, cursor: Cursor | None = None) -> None:
+        super().__init__(request)
+        self._reads = stream_id
+        self._cursor = cursor
+
+    def facts(self, principal: str) -> RequestFacts:
+        """Return the stream and the position."""
+        return RequestFacts(principal, self._cursor, reads=self._reads)
 
 
 class Admitted(NamedTuple):

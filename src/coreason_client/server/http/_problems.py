@@ -8,6 +8,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import get_route_path
+from starlette.types import Scope
 
 from .._options import Options
 from ..errors import LogError, LogUnavailable, PositionGone, RequestConflict, UnknownStream
@@ -21,6 +23,7 @@ __all__ = [
     "Problem",
     "Refusals",
     "as_problem",
+    "is_openai_path",
     "resume_conflict",
     "shutting_down",
     "too_many_readers",
@@ -190,6 +193,12 @@ def shutting_down() -> Problem:
 
 # Refusals: sent as problem documents, counted and logged.
 
+
+def is_openai_path(path: str) -> bool:
+    """Return True for a path of the OpenAI-compatible API."""
+    return path.startswith("/v1/") and not path.startswith("/v1/assist")
+
+
 PRINCIPAL: Final = "coreason.principal"
 """The key in the scope of a request for its principal, for the log line of a refusal."""
 
@@ -202,17 +211,22 @@ class Refusals:
     """Handles the refusals of one application."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self.openai: Callable[[Problem], Response] | None = None
+        """Makes the responses for the paths of the OpenAI-compatible API, if it is served."""
         self._metrics = metrics
         self._clock = clock
         self._limits: dict[tuple[str, str], LineLimit] = {}
 
     async def handle(self, request: Request, error: Exception) -> Response:
         """Respond to a request that was refused, as an exception handler."""
-        return self.respond(error, request.scope.get(PRINCIPAL))
+        return self.respond(error, request.scope)
 
-    def respond(self, error: Exception, principal: str | None) -> Response:
-        """Count and log a refusal, and return the response."""
-        return self.record(error, principal).response()
+    def respond(self, error: Exception, scope: Scope) -> Response:
+        """Count and log a refusal, and return the response in the form of its protocol."""
+        problem = self.record(error, scope.get(PRINCIPAL))
+        if self.openai is not None and is_openai_path(get_route_path(scope)):
+            return self.openai(problem)
+        return problem.response()
 
     def record(self, error: Exception, principal: str | None) -> Problem:
         """Count and log a refusal, and return it as a problem."""

@@ -1,0 +1,53 @@
+"""The answer of an agent as events that every protocol needs, folded from its packets. No I/O."""
+
+from ._entries import as_packet, delta_json, has_rewind, split_entries, valid_entries
+from ._fold import (
+    AnswerEvent,
+    AnswerFold,
+    Artifact,
+    Began,
+    Cited,
+    Ended,
+    Finished,
+    Markdown,
+    Media,
+    Other,
+    Part,
+    Progress,
+    Question,
+    Rewound,
+    Text,
+    Thought,
+    ToolCall,
+    ToolResult,
+    Warned,
+)
+from ._markdown import as_markdown
+
+__all__ = [
+    "AnswerEvent",
+    "AnswerFold",
+    "Artifact",
+    "Began",
+    "Cited",
+    "Ended",
+    "Finished",
+    "Markdown",
+    "Media",
+    "Other",
+    "Part",
+    "Progress",
+    "Question",
+    "Rewound",
+    "Text",
+    "Thought",
+    "ToolCall",
+    "ToolResult",
+    "Warned",
+    "as_markdown",
+    "as_packet",
+    "delta_json",
+    "has_rewind",
+    "split_entries",
+    "valid_entries",
+]

@@ -1,0 +1,334 @@
+"""The fold of packets into the events of an answer. No I/O.
+
+An answer has parts in a row: text, thoughts, tool calls. The fold says when a part of text or of
+thoughts begins and ends, so a protocol that numbers its parts only counts. It checks the shape of
+every event: an agent may use the name of one for its own, and then it is an `Other`.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeGuard
+
+from coreason_manifest.definitions.rewind import rewound_to
+
+from .._packet_names import (
+    ARTIFACT,
+    AUTH_REQUIRED,
+    INPUT_REQUIRED,
+    QUESTION,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USAGE,
+)
+
+__all__ = [
+    "AnswerEvent",
+    "AnswerFold",
+    "Artifact",
+    "Began",
+    "Cited",
+    "Ended",
+    "Finished",
+    "Markdown",
+    "Media",
+    "Other",
+    "Part",
+    "Progress",
+    "Question",
+    "Rewound",
+    "Text",
+    "Thought",
+    "ToolCall",
+    "ToolResult",
+    "Warned",
+]
+
+
+class Part(Enum):
+    """A part of an answer that has several pieces."""
+
+    TEXT = "text"
+    THOUGHTS = "thoughts"
+
+
+class Began(NamedTuple):
+    """A part begins; only one is open at a time."""
+
+    part: Part
+
+
+class Ended(NamedTuple):
+    """The open part has ended."""
+
+    part: Part
+
+
+class Text(NamedTuple):
+    """A piece of text, as JSON."""
+
+    json: bytes
+
+
+class Thought(NamedTuple):
+    """A thought, which is not a part of the answer."""
+
+    text: str
+
+
+class ToolCall(NamedTuple):
+    """A tool of the agent is called."""
+
+    call_id: str
+    name: str
+    arguments: Any
+
+
+class ToolResult(NamedTuple):
+    """The result of a call; `has_ended` is False if the answer ended before the call did."""
+
+    call: ToolCall
+    value: Any
+    is_error: bool
+    has_ended: bool = True
+
+
+class Cited(NamedTuple):
+    """Sources: `CitationItem` objects."""
+
+    citations: list[dict[str, Any]]
+
+
+class Markdown(NamedTuple):
+    """A block of Markdown."""
+
+    text: str
+
+
+class Media(NamedTuple):
+    """Images and the like: `MediaItem` objects."""
+
+    items: list[dict[str, Any]]
+
+
+class Artifact(NamedTuple):
+    """A result beside the text, or a piece of one: the data of an ARTIFACT event."""
+
+    data: dict[str, Any]
+
+
+class Question(NamedTuple):
+    """The agent asks the user; the text that follows is the question."""
+
+    text: str
+
+
+class Progress(NamedTuple):
+    """The progress of a step: a `ProgressUpdate` object."""
+
+    data: dict[str, Any]
+
+
+class Warned(NamedTuple):
+    """An error after which the answer goes on: a `StreamError` object."""
+
+    error: dict[str, Any]
+
+
+class Other(NamedTuple):
+    """An event that only the agent and its own clients know."""
+
+    event: dict[str, Any]
+
+
+class Rewound(NamedTuple):
+    """All packets after this one are void."""
+
+    to_seq: int
+
+
+class Finished(NamedTuple):
+    """The answer has ended.
+
+    `asks` is the reason if the agent waits for the user. `error` is the `StreamError` object that
+    ended it. `limit` says why the model stopped before it was done, if it did.
+    """
+
+    error: dict[str, Any] | None = None
+    asks: str | None = None
+    limit: Literal["length", "content_filter"] | None = None
+
+
+AnswerEvent: TypeAlias = (
+    Began
+    | Ended
+    | Text
+    | Thought
+    | ToolCall
+    | ToolResult
+    | Cited
+    | Markdown
+    | Media
+    | Artifact
+    | Question
+    | Progress
+    | Warned
+    | Other
+    | Rewound
+    | Finished
+)
+
+_JSON: TypeAlias = dict[str, Any]
+_COUNTS: Final = (
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+)
+_LIMITS: Final[Mapping[str, Literal["length", "content_filter"]]] = {
+    "length": "length",
+    "content_filter": "content_filter",
+}
+
+
+class AnswerFold:
+    """The state of an answer after the packets that were added."""
+
+    def __init__(self) -> None:
+        self.part: Part | None = None
+        """The part that is open."""
+        self.usage: dict[str, int] | None = None
+        """The tokens of all USAGE events together, None if there was none."""
+        self._limit: Literal["length", "content_filter"] | None = None
+        self._calls: dict[str, ToolCall] = {}
+
+    def add_text(self, text: bytes) -> list[AnswerEvent]:
+        """Add a piece of text, as JSON."""
+        return [*self._begin(Part.TEXT), Text(text)]
+
+    def add(self, packet: _JSON) -> list[AnswerEvent]:
+        """Add any packet except a piece of text."""
+        op, payload = packet["op"], packet["p"]
+        if op == "EVENT":
+            return self._add_event(payload)
+        if op == "ERROR" and payload["severity"] != "FATAL":
+            return [Warned(payload)]
+        return self._finish(payload, failed=op == "ERROR")
+
+    def begin_text(self) -> list[AnswerEvent]:
+        """Begin a part of text if none is open."""
+        return self._begin(Part.TEXT)
+
+    def _begin(self, part: Part) -> list[AnswerEvent]:
+        if self.part is part:
+            return []
+        events: list[AnswerEvent] = [*self._end(), Began(part)]
+        self.part = part
+        return events
+
+    def _end(self) -> list[AnswerEvent]:
+        ended, self.part = self.part, None
+        return [] if ended is None else [Ended(ended)]
+
+    def _add_event(self, event: _JSON) -> list[AnswerEvent]:
+        if (to_seq := rewound_to(event)) is not None:
+            return [Rewound(to_seq)]
+        kind, data = event.get("type"), event.get("data")
+        add = _EVENTS.get(kind) if isinstance(kind, str) else None
+        events = add(self, data) if add is not None and isinstance(data, dict) else None
+        return [Other(event)] if events is None else events
+
+    # One method for each type of event; None if the data has another shape.
+
+    def _thought(self, data: _JSON) -> list[AnswerEvent] | None:
+        text = data.get("content")
+        return [*self._begin(Part.THOUGHTS), Thought(text)] if isinstance(text, str) else None
+
+    def _citations(self, data: _JSON) -> list[AnswerEvent] | None:
+        cited = data.get("citations")
+        return [Cited(cited)] if _are_objects(cited, "uri", "title") else None
+
+    def _progress(self, data: _JSON) -> list[AnswerEvent] | None:
+        return [Progress(data)] if isinstance(data.get("label"), str) else None
+
+    def _media(self, data: _JSON) -> list[AnswerEvent] | None:
+        items = data.get("items")
+        return [Media(items)] if _are_objects(items, "url", "mime_type") else None
+
+    def _markdown(self, data: _JSON) -> list[AnswerEvent] | None:
+        text = data.get("content")
+        return [Markdown(text)] if isinstance(text, str) else None
+
+    def _artifact(self, data: _JSON) -> list[AnswerEvent] | None:
+        return [Artifact(data)] if _are_objects(data.get("parts")) else None
+
+    def _question(self, data: _JSON) -> list[AnswerEvent] | None:
+        text = data.get("question")
+        return [Question(text)] if isinstance(text, str) else None
+
+    def _tool_call(self, data: _JSON) -> list[AnswerEvent] | None:
+        call_id, name = data.get("call_id"), data.get("name")
+        if not (isinstance(call_id, str) and isinstance(name, str)) or call_id in self._calls:
+            return None
+        call = self._calls[call_id] = ToolCall(call_id, name, data.get("arguments"))
+        return [*self._end(), call]
+
+    def _tool_result(self, data: _JSON) -> list[AnswerEvent] | None:
+        call_id = data.get("call_id")
+        call = self._calls.pop(call_id, None) if isinstance(call_id, str) else None
+        if call is None:
+            return None
+        result = ToolResult(call, data.get("result"), is_error=data.get("is_error") is True)
+        return [*self._end(), result]
+
+    def _usage(self, data: _JSON) -> list[AnswerEvent] | None:
+        counts = {name: data[name] for name in _COUNTS if _is_count(data.get(name))}
+        if not {"prompt_tokens", "completion_tokens"} <= counts.keys():
+            return None
+        counts.setdefault("total_tokens", counts["prompt_tokens"] + counts["completion_tokens"])
+        before = self.usage or {}
+        names = before.keys() | counts.keys()
+        self.usage = {name: before.get(name, 0) + counts.get(name, 0) for name in names}
+        reason = data.get("finish_reason")
+        self._limit = _LIMITS.get(reason) if isinstance(reason, str) else None
+        return []
+
+    def _finish(self, payload: Any, *, failed: bool) -> list[AnswerEvent]:
+        lost = [
+            ToolResult(call, None, is_error=True, has_ended=False) for call in self._calls.values()
+        ]
+        self._calls.clear()
+        reason = payload.get("reason") if isinstance(payload, dict) and not failed else None
+        ended = Finished(
+            error=payload if failed else None,
+            asks=reason if reason in (INPUT_REQUIRED, AUTH_REQUIRED) else None,
+            limit=None if failed else self._limit,
+        )
+        return [*self._end(), *lost, ended]
+
+
+_EVENTS: Final[dict[str, Callable[[AnswerFold, _JSON], list[AnswerEvent] | None]]] = {
+    "THOUGHT_TRACE": AnswerFold._thought,
+    "CITATION_BLOCK": AnswerFold._citations,
+    "PROGRESS_INDICATOR": AnswerFold._progress,
+    "MEDIA_CAROUSEL": AnswerFold._media,
+    "MARKDOWN_BLOCK": AnswerFold._markdown,
+    ARTIFACT: AnswerFold._artifact,
+    QUESTION: AnswerFold._question,
+    TOOL_CALL: AnswerFold._tool_call,
+    TOOL_RESULT: AnswerFold._tool_result,
+    USAGE: AnswerFold._usage,
+}
+
+
+def _are_objects(values: Any, *names: str) -> TypeGuard[list[_JSON]]:
+    """Return True for a list of objects, each of which has these members as text."""
+    return isinstance(values, list) and all(
+        isinstance(one, dict) and all(isinstance(one.get(name), str) for name in names)
+        for one in values
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0

@@ -1,0 +1,7 @@
+"""An agent over the OpenAI-compatible API: models, chat completions and responses."""
+
+from ._errors import error_response
+from ._routes import OpenAIRoutes
+from ._settings import OpenAIAPI, settings_of
+
+__all__ = ["OpenAIAPI", "OpenAIRoutes", "error_response", "settings_of"]

@@ -1,0 +1,129 @@
+"""Chat completions: the chunks of a stream, and the object of an answer. No I/O."""
+
+from typing import Any, Final
+
+from pydantic_core import from_json, to_json
+
+from ..answer import AnswerEvent, Cited, Finished, Rewound, Text, Thought
+from ..log.base import StreamMeta
+from ._errors import error_object
+from ._writer import REWOUND, Writer, annotation, length_of
+
+__all__ = ["ChatWriter"]
+
+_DONE: Final = b"data: [DONE]\n\n"
+_MARK: Final = "\0"  # stands for the text in the prepared frame
+
+
+class ChatWriter(Writer):
+    """Writes chunks; `completion` is the whole answer.
+
+    `includes_usage` is that of the request: then every chunk has a usage.
+    """
+
+    def __init__(self, meta: StreamMeta, model: str, *, includes_usage: bool = False) -> None:
+        super().__init__()
+        self._about = {
+            "id": f"chatcmpl-{meta.stream_id.hex}",
+            "created": int(meta.opened_at),
+            "model": model,
+        }
+        self._includes_usage = includes_usage
+        chunk = self._chunk({"content": _MARK}).replace(b"%", b"%%")
+        self._piece = chunk.replace(to_json(_MARK), b"%b")
+        self._length = 0
+        self._texts: list[bytes] = []
+        self._thoughts: list[str] = []
+        self._annotations: list[dict[str, Any]] = []
+        self.finished = Finished()
+        """The end, once it was read."""
+
+    def start(self) -> bytes:
+        """Return the chunk with the role."""
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def completion(self) -> dict[str, Any]:
+        """Return the answer as one object."""
+        content = "".join(from_json(b"[%b]" % b",".join(self._texts)))
+        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+        if self._annotations:
+            message["annotations"] = self._annotations
+        if self._thoughts:
+            message["reasoning_content"] = "\n\n".join(self._thoughts)
+        reason = self.finished.limit or "stop"
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        usage = _usage(self.fold.usage)
+        return {**self._about, "object": "chat.completion", "choices": [choice], "usage": usage}
+
+    def _add_piece(self, text: bytes) -> None:
+        self._has_text = True
+        self._length += length_of(text)
+        self._texts.append(text)
+        self._out.append(self._piece % text)
+
+    def _add(self, event: AnswerEvent) -> None:
+        match event:
+            case Text(text):
+                self._add_piece(text)
+            case Thought(text):
+                self._add_thought(text)
+            case Cited(citations):
+                found = [_nested(annotation(one, self._length)) for one in citations]
+                self._annotations += found
+                self._out.append(self._chunk({"annotations": found}))
+            case Rewound():
+                self._fail(REWOUND)
+            case Finished():
+                self._finish(event)
+
+    def _add_thought(self, text: str) -> None:
+        before = "\n\n" if self._thoughts else ""
+        self._thoughts.append(text)
+        self._out.append(self._chunk({"reasoning_content": f"{before}{text}"}))
+
+    def _finish(self, event: Finished) -> None:
+        self.finished = event
+        if event.error is not None:
+            self._fail(event.error)
+            return
+        self._out.append(self._chunk({}, event.limit or "stop"))
+        if self._includes_usage and (usage := _usage(self.fold.usage)) is not None:
+            chunk = {"object": "chat.completion.chunk", "choices": [], "usage": usage}
+            self._out.append(_frame({**self._about, **chunk}))
+        self._end()
+
+    def _fail(self, error: dict[str, Any]) -> None:
+        self.finished = Finished(error=error)
+        shown = error_object(error["message"], error["code"], status=500)
+        self._out.append(_frame({"error": shown}))
+        self._end()
+
+    def _end(self) -> None:
+        self._out.append(_DONE)
+        self.has_ended = True
+
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        chunk = {**self._about, "object": "chat.completion.chunk", "choices": [choice]}
+        return _frame({**chunk, "usage": None} if self._includes_usage else chunk)
+
+
+def _usage(usage: dict[str, int] | None) -> dict[str, Any] | None:
+    """Return the usage of an answer, None if it is not known."""
+    if usage is None:
+        return None
+    return {
+        "prompt_tokens": usage["prompt_tokens"],
+        "completion_tokens": usage["completion_tokens"],
+        "total_tokens": usage["total_tokens"],
+        "prompt_tokens_details": {"cached_tokens": usage.get("cached_tokens", 0)},
+        "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning_tokens", 0)},
+    }
+
+
+def _nested(citation: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "url_citation", "url_citation": citation}
+
+
+def _frame(value: dict[str, Any]) -> bytes:
+    return b"data: %b\n\n" % to_json(value)

@@ -1,0 +1,205 @@
+"""The messages and items of OpenAI as messages of a request. No I/O."""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from coreason_manifest.definitions.message import (
+    BlobPart,
+    ChatMessage,
+    FilePart,
+    MessagePart,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolCallResponsePart,
+    UriPart,
+)
+
+from ._errors import bad_request
+
+__all__ = ["chat_message", "item_messages"]
+
+_ROLES: Final = {
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "tool": Role.TOOL,
+    "function": Role.TOOL,
+}
+_DATA_URL = re.compile(r"data:([^;,]*)(?:;[^;,]*)*?;base64,", re.ASCII | re.IGNORECASE)
+
+
+def chat_message(message: Any, where: str) -> ChatMessage:
+    """Return a message of chat completions; `where` names it in an error.
+
+    Raises:
+        Problem: 400.
+    """
+    role = _role(message, where)
+    if role is Role.TOOL:
+        call_id = message.get("tool_call_id") or message.get("name")
+        result = "".join(p.content for p in _text_parts(message.get("content"), where))
+        return ChatMessage(role=role, parts=[_result(call_id, result, where)])
+    parts = _content(message.get("content"), f"{where}.content")
+    if role is Role.ASSISTANT:
+        if isinstance(thought := message.get("reasoning_content"), str) and thought:
+            parts.insert(0, ReasoningPart(content=thought))
+        if isinstance(refusal := message.get("refusal"), str):
+            parts.append(TextPart(content=refusal))
+        parts += _calls(message.get("tool_calls"), f"{where}.tool_calls")
+    elif message.get("content") is None:
+        raise bad_request(f"{where}.content", f"{where}.content must be text or a list of parts.")
+    name = message.get("name")
+    return ChatMessage(role=role, parts=parts, name=name if isinstance(name, str) else None)
+
+
+def item_messages(item: Any, where: str) -> list[ChatMessage]:
+    """Return the messages of an item of the Responses API, which may be one of its own output.
+
+    Raises:
+        Problem: 400.
+    """
+    if not isinstance(item, dict):
+        raise bad_request(where, f"{where} must be an object.")
+    match item.get("type", "message"):
+        case "message":
+            role = _role(item, where)
+            return [ChatMessage(role=role, parts=_content(item.get("content"), f"{where}.content"))]
+        case "function_call" | "custom_tool_call" | "mcp_call" as kind:
+            return _item_call(item, where, has_result=kind == "mcp_call")
+        case "function_call_output" | "custom_tool_call_output":
+            result = _result(item.get("call_id"), item.get("output"), where)
+            return [ChatMessage(role=Role.TOOL, parts=[result])]
+        case "reasoning":
+            return []  # it is not sent to a model again
+        case kind:
+            raise bad_request(
+                f"{where}.type", f"{where}: items of type {kind!r} are not supported."
+            )
+
+
+def _item_call(item: dict[str, Any], where: str, *, has_result: bool) -> list[ChatMessage]:
+    call_id = item.get("call_id") or item.get("id")
+    arguments = item.get("arguments", item.get("input"))
+    call = _call(item.get("name"), call_id, arguments, where)
+    messages = [ChatMessage(role=Role.ASSISTANT, parts=[call])]
+    if has_result:
+        result = item.get("output") if item.get("error") is None else item["error"]
+        messages.append(ChatMessage(role=Role.TOOL, parts=[_result(call_id, result, where)]))
+    return messages
+
+
+def _role(message: Any, where: str) -> Role:
+    if not isinstance(message, dict):
+        raise bad_request(where, f"{where} must be an object with role and content.")
+    role = _ROLES.get(message.get("role") or "") if isinstance(message.get("role"), str) else None
+    if role is None:
+        raise bad_request(f"{where}.role", f"{where}.role must be one of {', '.join(_ROLES)}.")
+    return role
+
+
+def _calls(calls: Any, where: str) -> list[MessagePart]:
+    if not calls:
+        return []
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        raise bad_request(where, f"{where} must be a list of objects.")
+    functions = [call.get("function") or call.get("custom") or {} for call in calls]
+    return [
+        _call(
+            function.get("name"),
+            call.get("id"),
+            function.get("arguments", function.get("input")),
+            where,
+        )
+        for call, function in zip(calls, functions, strict=True)
+    ]
+
+
+def _call(name: Any, call_id: Any, arguments: Any, where: str) -> ToolCallPart:
+    if isinstance(arguments, str):
+        with suppress(ValueError):  # the arguments of a custom tool are any text
+            arguments = from_json(arguments)
+    try:
+        return ToolCallPart(name=name, id=call_id, arguments=arguments)
+    except ValidationError:
+        raise bad_request(where, f"{where}: a call needs a name and an id.") from None
+
+
+def _result(call_id: Any, result: Any, where: str) -> ToolCallResponsePart:
+    if not isinstance(call_id, str | None):
+        raise bad_request(where, f"{where}: the id of the call must be text.")
+    return ToolCallResponsePart(id=call_id, response=result)
+
+
+def _text_parts(content: Any, where: str) -> list[TextPart]:
+    return [part for part in _content(content, where) if isinstance(part, TextPart)]
+
+
+def _content(content: Any, where: str) -> list[MessagePart]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [TextPart(content=content)]
+    if not isinstance(content, list):
+        raise bad_request(where, f"{where} must be text or a list of parts.")
+    return [_part(part, f"{where}.{index}") for index, part in enumerate(content)]
+
+
+def _part(part: Any, where: str) -> MessagePart:
+    kind = part.get("type") if isinstance(part, dict) else None
+    read = _PARTS.get(kind) if isinstance(kind, str) else None
+    if read is None:
+        raise bad_request(where, f"{where} must be a part with text, an image or a file.")
+    found = read(part)
+    if found is None:
+        raise bad_request(where, f"{where}: the part of type {kind} has no usable content.")
+    return found
+
+
+def _text(part: dict[str, Any]) -> MessagePart | None:
+    text = part.get("text", part.get("refusal"))
+    return TextPart(content=text) if isinstance(text, str) else None
+
+
+def _image(part: dict[str, Any]) -> MessagePart | None:
+    image = part.get("image_url")
+    url = image.get("url") if isinstance(image, dict) else image
+    return _resource(url, part.get("file_id"), "image")
+
+
+def _file(part: dict[str, Any]) -> MessagePart | None:
+    file = part.get("file") if isinstance(part.get("file"), dict) else part
+    assert isinstance(file, dict)  # noqa: S101 - one of the two is
+    data = file.get("file_data")
+    if isinstance(data, str) and not data.startswith("data:"):
+        data = f"data:;base64,{data}"
+    return _resource(data or file.get("file_url"), file.get("file_id"), "file")
+
+
+def _resource(url: Any, file_id: Any, modality: str) -> MessagePart | None:
+    if not isinstance(url, str) or not url:
+        is_file = isinstance(file_id, str) and file_id
+        return FilePart(file_id=file_id, modality=modality) if is_file else None
+    if (data := _DATA_URL.match(url)) is not None:
+        media_type = data[1] or "application/octet-stream"
+        return BlobPart(content=url[data.end() :], mime_type=media_type, modality=modality)
+    return None if url.startswith("data:") else UriPart(uri=url, modality=modality)
+
+
+_PARTS: Final[dict[str, Callable[[dict[str, Any]], MessagePart | None]]] = {
+    "text": _text,
+    "input_text": _text,
+    "output_text": _text,
+    "refusal": _text,
+    "image_url": _image,
+    "input_image": _image,
+    "file": _file,
+    "input_file": _file,
+}

@@ -1,0 +1,293 @@
+"""The Responses API: the numbered events of a stream, and the object of a response. No I/O."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pydantic_core import from_json, to_json
+
+from ..answer import (
+    AnswerEvent,
+    Began,
+    Cited,
+    Ended,
+    Finished,
+    Part,
+    Rewound,
+    Text,
+    Thought,
+    ToolCall,
+    ToolResult,
+)
+from ..log.base import StreamMeta
+from ._stored import response_id
+from ._writer import REWOUND, Writer, annotation, as_text, cut, length_of
+
+__all__ = ["ResponseWriter"]
+
+_JSON = dict[str, Any]
+_MAX_REPEATED: Final = 8_000_000  # characters of the output that the last event repeats
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_DELTA: Final = (
+    b"event: response.output_text.delta\n"
+    b'data: {"type":"response.output_text.delta","sequence_number":%%d,"item_id":"%b",'
+    b'"output_index":%d,"content_index":0,"delta":%%b,"logprobs":[]}\n\n'
+)
+
+
+class ResponseWriter(Writer):
+    """Writes the events after a number; `response` is the object as it stands.
+
+    `number` is that of the next event. Events up to `after` are counted, and not written.
+    """
+
+    def __init__(
+        self, meta: StreamMeta, model: str, max_tool_result: int, *, after: int = -1
+    ) -> None:
+        super().__init__()
+        self.number = 0
+        self._after = after
+        self._hex = meta.stream_id.hex
+        self._model = model
+        self._max_tool_result = max_tool_result
+        self._output: list[_JSON] = []
+        self._index = 0  # of the open item
+        self._calls: dict[str, int] = {}  # the indexes of open calls
+        self._texts: list[bytes] = []
+        self._annotations: list[_JSON] = []
+        self._delta = b""
+        self._response: _JSON = {
+            "id": response_id(meta.stream_id),
+            "object": "response",
+            "created_at": int(meta.opened_at),
+            "status": "in_progress",
+            "error": None,
+            "incomplete_details": None,
+            "instructions": None,
+            "metadata": {},
+            "model": model,
+            "parallel_tool_calls": True,
+            "temperature": None,
+            "tool_choice": "auto",
+            "tools": [],
+            "top_p": None,
+            "usage": None,
+        }
+
+    def start(self) -> bytes:
+        """Return the first two events."""
+        for name in ("created", "in_progress"):
+            self._emit(f"response.{name}", response=self.response())
+        out, self._out = self._out, []
+        return b"".join(out)
+
+    def response(self) -> _JSON:
+        """Return the response as it stands."""
+        output = [dict(item) for item in self._output]
+        if self.fold.part is Part.TEXT:
+            output[self._index] |= self._message(self._text(), "in_progress")
+        return {**self._response, "output": output}
+
+    # Text.
+
+    def _add_piece(self, text: bytes) -> None:
+        self._has_text = True
+        self._texts.append(text)
+        number = self.number
+        self.number = number + 1
+        if number > self._after:
+            self._out.append(self._delta % (number, text))
+
+    def _add(self, event: AnswerEvent) -> None:
+        if (add := _EVENTS.get(type(event))) is not None:
+            add(self, event)
+
+    def _begin_part(self, event: Began) -> None:
+        if event.part is Part.TEXT:
+            self._begin_text()
+        else:
+            item = {"type": "reasoning", "summary": [], "status": "in_progress"}
+            self._begin_item("rs", item)
+
+    def _end_part(self, event: Ended) -> None:
+        if event.part is Part.TEXT:
+            self._end_text()
+        else:
+            self._end_item(self._index, status="completed")
+
+    def _begin_text(self) -> None:
+        self._texts, self._annotations, self._has_text = [], [], False
+        self._begin_item("msg", self._message("", "in_progress") | {"content": []})
+        item = self._output[self._index]["id"]
+        self._delta = _DELTA % (item.encode(), self._index)
+        part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+        self._emit_in_item("response.content_part.added", content_index=0, part=part)
+
+    def _end_text(self) -> None:
+        text = self._text()
+        item = self._message(text, "completed")
+        self._emit_in_item("response.output_text.done", content_index=0, text=text, logprobs=[])
+        part = item["content"][0]
+        self._emit_in_item("response.content_part.done", content_index=0, part=part)
+        self._end_item(self._index, **item)
+
+    def _text(self) -> str:
+        return "".join(from_json(b"[%b]" % b",".join(self._texts)))
+
+    def _message(self, text: str, status: str) -> _JSON:
+        annotations = list(self._annotations)
+        part = {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+        return {
+            "type": "message",
+            "status": status,
+            "role": "assistant",
+            "content": [part],
+        }
+
+    def _cite(self, event: Cited) -> None:
+        self._add_all(self.fold.begin_text())
+        position = sum(map(length_of, self._texts))
+        for source in event.citations:
+            cited = {"type": "url_citation", **annotation(source, position)}
+            self._emit_in_item(
+                "response.output_text.annotation.added",
+                content_index=0,
+                annotation_index=len(self._annotations),
+                annotation=cited,
+            )
+            self._annotations.append(cited)
+
+    # Thoughts.
+
+    def _add_thought(self, event: Thought) -> None:
+        text = event.text
+        summary = self._output[self._index]["summary"]
+        where = {"summary_index": len(summary)}
+        part = {"type": "summary_text", "text": text}
+        name = "response.reasoning_summary"
+        self._emit_in_item(f"{name}_part.added", **where, part={**part, "text": ""})
+        self._emit_in_item(f"{name}_text.delta", **where, delta=text)
+        self._emit_in_item(f"{name}_text.done", **where, text=text)
+        self._emit_in_item(f"{name}_part.done", **where, part=part)
+        self._output[self._index] = {**self._output[self._index], "summary": [*summary, part]}
+
+    # Tools of the agent, in the form of calls that a client does not execute.
+
+    def _begin_call(self, call: ToolCall) -> None:
+        arguments = as_text(call.arguments) if call.arguments is not None else "{}"
+        item = {
+            "type": "mcp_call",
+            "name": call.name,
+            "server_label": self._model,
+            "arguments": "",
+            "status": "in_progress",
+            "output": None,
+            "error": None,
+        }
+        self._begin_item("mcp", item)
+        self._calls[call.call_id] = self._index
+        self._emit_in_item("response.mcp_call.in_progress")
+        self._emit_in_item("response.mcp_call_arguments.done", arguments=arguments)
+        self._output[self._index] = {**self._output[self._index], "arguments": arguments}
+
+    def _end_call(self, result: ToolResult) -> None:
+        index = self._calls.pop(result.call.call_id)
+        text = cut(as_text(result.value), self._max_tool_result)
+        if not result.has_ended:
+            text = "The answer ended before the call did."
+        name = "failed" if result.is_error else "completed"
+        self._emit_in_item(f"response.mcp_call.{name}", index)
+        status = name if result.has_ended else "incomplete"
+        outcome = {"error" if result.is_error else "output": text}
+        self._end_item(index, status=status, **outcome)
+
+    # The end.
+
+    def _finish(self, event: Finished) -> None:
+        if event.error is not None and event.error["code"] != "cancelled":
+            self._fail(event.error)
+            return
+        status, name = "completed", "completed"
+        if event.error is not None:
+            status, name = "cancelled", "incomplete"
+        elif event.limit is not None:
+            status = name = "incomplete"
+            self._response["incomplete_details"] = {"reason": _INCOMPLETE[event.limit]}
+        if event.asks is not None:
+            self._response["metadata"] = {"waiting_for": event.asks}
+        self._end(status, name)
+
+    def _fail(self, error: _JSON) -> None:
+        code = error["code"]
+        known = "rate_limit_exceeded" if "rate_limit" in code else "server_error"
+        self._response["error"] = {"code": known, "message": f"{code}: {error['message']}"}
+        self._response["metadata"] = {"problem": code}
+        self._end("failed", "failed")
+
+    def _end(self, status: str, name: str) -> None:
+        self._response["status"] = status
+        self._response["usage"] = _usage(self.fold.usage)
+        response = self.response()
+        _shorten(response["output"])
+        self._emit(f"response.{name}", response=response)
+        self.has_ended = True
+
+    # Items and events.
+
+    def _begin_item(self, prefix: str, item: _JSON) -> None:
+        self._index = len(self._output)
+        item = {"id": f"{prefix}_{self._hex}_{self._index}", **item}
+        self._output.append(item)
+        self._emit("response.output_item.added", output_index=self._index, item=item)
+
+    def _end_item(self, index: int, **members: Any) -> None:
+        item = self._output[index] = {**self._output[index], **members}
+        self._emit("response.output_item.done", output_index=index, item=item)
+
+    def _emit_in_item(self, kind: str, index: int | None = None, **members: Any) -> None:
+        index = self._index if index is None else index
+        item_id = self._output[index]["id"]
+        self._emit(kind, item_id=item_id, output_index=index, **members)
+
+    def _emit(self, kind: str, **members: Any) -> None:
+        number = self.number
+        self.number = number + 1
+        if number > self._after:
+            event = {"type": kind, "sequence_number": number, **members}
+            self._out.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(event)))
+
+
+_EVENTS: Final[dict[type, Callable[[ResponseWriter, Any], None]]] = {
+    Text: lambda writer, event: writer._add_piece(event.json),
+    Began: ResponseWriter._begin_part,
+    Ended: ResponseWriter._end_part,
+    Thought: ResponseWriter._add_thought,
+    Cited: ResponseWriter._cite,
+    ToolCall: ResponseWriter._begin_call,
+    ToolResult: ResponseWriter._end_call,
+    Rewound: lambda writer, _: writer._fail(REWOUND),
+    Finished: ResponseWriter._finish,
+}
+
+
+def _usage(usage: dict[str, int] | None) -> _JSON | None:
+    if usage is None:
+        return None
+    return {
+        "input_tokens": usage["prompt_tokens"],
+        "input_tokens_details": {
+            "cached_tokens": usage.get("cached_tokens", 0),
+            "cache_write_tokens": usage.get("cache_write_tokens", 0),
+        },
+        "output_tokens": usage["completion_tokens"],
+        "output_tokens_details": {"reasoning_tokens": usage.get("reasoning_tokens", 0)},
+        "total_tokens": usage["total_tokens"],
+    }
+
+
+def _shorten(output: list[_JSON]) -> None:
+    """Leave out the results of tools if the whole output is too large to be repeated."""
+    results = [item for item in output if item.get("output") is not None]
+    texts = [part["text"] for item in output for part in item.get("content", ())]
+    if sum(map(len, texts)) + sum(len(item["output"]) for item in results) > _MAX_REPEATED:
+        for item in results:
+            item["output"] = cut(item["output"], 0)

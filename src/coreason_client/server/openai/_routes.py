@@ -1,0 +1,286 @@
+"""The routes of the OpenAI-compatible API and their handlers."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias, TypeVar
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from coreason_manifest.definitions.message import ChatMessage, TextPart
+
+from ..engine._conversation import question_of
+from ..engine._runtime import Runtime
+from ..errors import LogError, UnknownStream
+from ..http._admission import Admission, Admitted, ReadByPath, owned
+from ..http._body import drain_body
+from ..http._gate import Gate
+from ..http._problems import Problem
+from ..http._sse_response import while_connected
+from ..log.base import StreamMeta
+from ..observe import _log_lines
+from ._chat import ChatWriter
+from ._errors import bad_request
+from ._reading import AnswerStream, check_no_rewind, resumed, write_all
+from ._request import ChatRequest, Model, OpenAIRequest, ResponsesRequest, unknown_response
+from ._responses import ResponseWriter
+from ._settings import OpenAIAPI
+from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
+from ._writer import Writer
+
+__all__ = ["OpenAIRoutes"]
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
+W = TypeVar("W", bound=Writer)
+
+_OWNER: Final = "coreason"
+
+
+class OpenAIRoutes:
+    """The handlers; `runtime` returns the runtime of this event loop."""
+
+    def __init__(
+        self, settings: OpenAIAPI, gate: Gate, runtime: Callable[[], Awaitable[Runtime]]
+    ) -> None:
+        self._gate = gate
+        self._runtime = runtime
+        self._settings = settings
+        self._model = Model(gate.options.agent_id, gate.options, settings)
+        self._admission = Admission(gate, runtime)
+
+    def table(self) -> list[Route]:
+        """Return the routes."""
+        response = "/v1/responses/{response_id}"
+        paths: list[tuple[set[str], str, Handler]] = [
+            ({"GET"}, "/v1/models", self.models),
+            ({"GET"}, "/v1/models/{model:path}", self.model),
+            ({"POST"}, "/v1/chat/completions", self.chat),
+            ({"POST"}, "/v1/responses", self.create),
+            ({"POST"}, f"{response}/cancel", self.cancel),
+            ({"GET"}, f"{response}/input_items", self.input_items),
+            ({"GET", "DELETE"}, response, self.response),
+        ]
+        table = []
+        for methods, path, handler in paths:
+            route = Route(path, handler)
+            route.methods = methods  # Route itself adds HEAD to GET
+            table.append(route)
+        return table
+
+    # Models.
+
+    async def models(self, request: Request) -> Response:
+        """List the agent as a model."""
+        self._gate.principal(request)
+        return JSONResponse({"object": "list", "data": [self._described()]})
+
+    async def model(self, request: Request) -> Response:
+        """Describe the agent as a model."""
+        self._gate.principal(request)
+        if request.path_params["model"] != self._model.name:
+            detail = f"There is no such model: this server has {self._model.name}."
+            raise Problem(404, "model-not-found", detail)
+        return JSONResponse(self._described())
+
+    def _described(self) -> dict[str, Any]:
+        return {"id": self._model.name, "object": "model", "created": 0, "owned_by": _OWNER}
+
+    # Answers.
+
+    async def chat(self, request: Request) -> Response:
+        """Answer a chat."""
+        asked = ChatRequest(request, self._model)
+
+        def writer(meta: StreamMeta) -> ChatWriter:
+            usage = asked.asked.includes_usage
+            return ChatWriter(meta, self._model.name, includes_usage=usage)
+
+        admitted = await self._admit(asked)
+        if asked.asked.streams:
+            return self._stream(admitted, writer(admitted.meta))
+        written = await self._whole(request, admitted, writer(admitted.meta))
+        if written is None:
+            return Response(status_code=499)
+        if written.finished.error is not None:
+            raise _failed(written.finished.error)
+        return self._json(admitted.meta, written.completion())
+
+    async def create(self, request: Request) -> Response:
+        """Create a response."""
+        asked = ResponsesRequest(request, self._model)
+        admitted = await self._admit(asked)
+        writer = self._response_writer(admitted.meta)
+        if asked.asked.streams:
+            return self._stream(admitted, writer)
+        if asked.asked.in_background:
+            admitted.reader.release()
+            return self._json(admitted.meta, await self._snapshot(admitted.runtime, admitted.meta))
+        written = await self._whole(request, admitted, writer)
+        if written is None:
+            return Response(status_code=499)
+        return self._json(admitted.meta, written.response())
+
+    async def _admit(self, asked: OpenAIRequest | ReadByPath) -> Admitted:
+        try:
+            return await self._admission.admit(asked)
+        except (Problem, LogError) as error:
+            if getattr(error, "status", None) != 408:  # 408: the body did not arrive
+                await drain_body(asked.http)
+            raise
+
+    def _stream(self, admitted: Admitted, writer: Writer) -> Response:
+        runtime, meta = admitted.runtime, admitted.meta
+        response = AnswerStream(
+            runtime,
+            meta,
+            writer,
+            pending=writer.start(),
+            on_delivered=lambda: self._model.repeats.delivered(meta.stream_id),
+        )
+        runtime.producers.add_reader(meta, admitted.reader)
+        return response
+
+    async def _whole(self, request: Request, admitted: Admitted, writer: W) -> W | None:
+        """Return the writer after the end of the answer, None if the client has left."""
+        runtime, meta = admitted.runtime, admitted.meta
+        runtime.producers.add_reader(meta, admitted.reader)
+        try:
+            work = write_all(runtime, meta, writer, waits=True)
+            return await while_connected(request.scope, request.receive, work)
+        finally:
+            runtime.producers.remove_reader(meta)
+
+    def _json(self, meta: StreamMeta, value: dict[str, Any]) -> Response:
+        self._model.repeats.delivered(meta.stream_id)
+        headers = {"X-Request-ID": str(meta.request_id), "X-Stream-ID": str(meta.stream_id)}
+        return JSONResponse(value, headers=headers)
+
+    def _response_writer(self, meta: StreamMeta, after: int = -1) -> ResponseWriter:
+        return ResponseWriter(meta, self._model.name, self._settings.max_tool_result, after=after)
+
+    # Stored responses.
+
+    async def response(self, request: Request) -> Response:
+        """Return a response, as it stands or as a stream, or delete it."""
+        self._gate.principal(request)  # before anything is said about the id
+        stream_id = _stream_in_path(request)
+        if request.method == "DELETE":
+            return await self._delete(request, stream_id)
+        after = _starting_after(request)
+        if after is None:
+            runtime, meta = await self._owned(request, stream_id)
+            return self._json(meta, await self._snapshot(runtime, meta))
+        admitted = await self._unknown_is_404(self._admit(ReadByPath(request, stream_id)))
+        runtime, meta = admitted.runtime, admitted.meta
+        try:
+            await self._check_exists(runtime, meta)
+            await check_no_rewind(runtime, meta)
+            response = await resumed(runtime, meta, self._response_writer(meta, after), after)
+            runtime.producers.add_reader(meta, admitted.reader)
+        finally:
+            admitted.reader.release()  # unless it was handed on
+        runtime.producers.metrics.resumed()
+        _log_lines.resumed(meta, after)
+        return response
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a response."""
+        runtime, meta = await self._named(request)
+        await runtime.cancel(meta)
+        meta = await runtime.log.meta(meta.stream_id)
+        return self._json(meta, await self._snapshot(runtime, meta))
+
+    async def _delete(self, request: Request, stream_id: UUID) -> Response:
+        runtime, meta = await self._owned(request, stream_id)
+        await runtime.cancel(meta)
+        await delete_turns(runtime.log, meta)
+        return JSONResponse(
+            {"id": response_id(stream_id), "object": "response.deleted", "deleted": True}
+        )
+
+    async def input_items(self, request: Request) -> Response:
+        """Return the input of a response."""
+        runtime, meta = await self._named(request)
+        producer = runtime.producers.get(meta.stream_id)
+        if producer is not None:
+            messages = question_of(meta.principal, producer.request).messages
+        else:
+            turns = await load_turns(runtime.log, meta.principal, meta.stream_id)
+            messages = asked_of(turns[-1]) if turns else []
+        items = [_input_item(one, meta, index) for index, one in enumerate(messages)]
+        ids = {
+            "first_id": items[0]["id"] if items else None,
+            "last_id": items[-1]["id"] if items else None,
+        }
+        return JSONResponse({"object": "list", "data": items, **ids, "has_more": False})
+
+    async def _named(self, request: Request) -> tuple[Runtime, StreamMeta]:
+        self._gate.principal(request)
+        return await self._owned(request, _stream_in_path(request))
+
+    async def _owned(self, request: Request, stream_id: UUID) -> tuple[Runtime, StreamMeta]:
+        principal = await self._gate.principal_in_turn(request)
+        runtime = await self._runtime()
+        meta = await self._unknown_is_404(owned(runtime, principal, stream_id))
+        await self._check_exists(runtime, meta)
+        return runtime, meta
+
+    async def _check_exists(self, runtime: Runtime, meta: StreamMeta) -> None:
+        if await is_deleted(runtime.log, meta.principal, meta.stream_id):
+            raise unknown_response()
+        if meta.body_gone:
+            detail = "The events of this response have expired."
+            raise Problem(404, "response-expired", detail)
+
+    async def _unknown_is_404(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except UnknownStream:
+            raise unknown_response() from None
+
+    async def _snapshot(self, runtime: Runtime, meta: StreamMeta) -> dict[str, Any]:
+        written = await write_all(runtime, meta, self._response_writer(meta), waits=False)
+        return written.response()
+
+
+def _stream_in_path(request: Request) -> UUID:
+    stream_id = stream_of(request.path_params["response_id"])
+    if stream_id is None:
+        raise unknown_response()
+    return stream_id
+
+
+def _starting_after(request: Request) -> int | None:
+    """Return the number after which events are wanted, None if no stream is wanted."""
+    query = request.query_params
+    streams, after = query.get("stream", "false"), query.get("starting_after")
+    if streams not in ("true", "false"):
+        raise bad_request("stream", "stream must be true or false.")
+    if after is not None and not (after.isascii() and after.isdecimal() and len(after) <= 16):
+        raise bad_request("starting_after", "starting_after must be the number of an event.")
+    if streams == "false":
+        return None
+    return -1 if after is None else int(after)
+
+
+def _failed(error: dict[str, Any]) -> Problem:
+    """Return the refusal for an answer that ended with an error."""
+    status = 400 if error["code"] == "rejected" else 500
+    return Problem(status, error["code"], error["message"], reason="the agent ended with an error")
+
+
+def _input_item(message: ChatMessage, meta: StreamMeta, index: int) -> dict[str, Any]:
+    content = [
+        {"type": "input_text", "text": part.content}
+        for part in message.parts
+        if isinstance(part, TextPart)
+    ]
+    return {
+        "id": f"msg_in_{meta.stream_id.hex}_{index}",
+        "type": "message",
+        "role": str(message.role),
+        "status": "completed",
+        "content": content,
+    }

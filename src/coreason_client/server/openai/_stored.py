@@ -1,0 +1,83 @@
+"""Responses in the store: their ids, and the turns that are stored with each."""
+
+import re
+from typing import Final
+from uuid import UUID
+
+from pydantic_core import to_json
+
+from coreason_manifest.definitions.message import ChatMessage
+
+from ..engine._conversation import StoredTurn, parse_turn, stored_turns
+from ..log.base import MAX_TURNS, Conversation, StreamLog, StreamMeta
+
+__all__ = [
+    "answer_of",
+    "asked_of",
+    "delete_turns",
+    "is_deleted",
+    "item_stream",
+    "load_turns",
+    "response_id",
+    "session_of",
+    "stream_of",
+]
+
+_PREFIX: Final = "resp_"
+_RESPONSE = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})", re.ASCII)
+_ITEM = re.compile(r"(msg|rs|mcp)_([0-9a-f]{32})_[0-9]{1,9}", re.ASCII)
+_DELETED: Final[StoredTurn] = [{"role": "assistant", "parts": [], "deleted": True}]
+_LAST_EPOCH: Final = 2**62  # no producer has a later one, so no turn replaces a deletion
+
+
+def response_id(stream_id: UUID) -> str:
+    """Return the id of the response that is this stream."""
+    return f"{_PREFIX}{stream_id.hex}"
+
+
+def stream_of(given: str) -> UUID | None:
+    """Return the stream of a response, None if the id has another form."""
+    found = _RESPONSE.fullmatch(given)
+    return None if found is None else UUID(found[1])
+
+
+def item_stream(given: str) -> tuple[str, UUID] | None:
+    """Return the kind and the stream of an item, None if the id has another form."""
+    found = _ITEM.fullmatch(given)
+    return None if found is None else (found[1], UUID(found[2]))
+
+
+def session_of(stream_id: UUID) -> str:
+    """Return the name of the conversation that has the turns up to a response."""
+    return response_id(stream_id)
+
+
+async def load_turns(log: StreamLog, principal: str, stream_id: UUID) -> list[StoredTurn] | None:
+    """Return the turns up to a response and its own; None if there are none, or it was deleted."""
+    stored = await log.turns(Conversation(principal, session_of(stream_id)), MAX_TURNS)
+    turns = [turn for one in stored for turn in stored_turns(one)]
+    return None if not turns or turns == [_DELETED] else turns
+
+
+async def is_deleted(log: StreamLog, principal: str, stream_id: UUID) -> bool:
+    """Return True if a response was deleted."""
+    stored = await log.turns(Conversation(principal, session_of(stream_id)), 1)
+    return any(stored_turns(one) == [_DELETED] for one in stored)
+
+
+async def delete_turns(log: StreamLog, meta: StreamMeta) -> None:
+    """Delete the turns of a response, and remember that it was deleted."""
+    conversation = Conversation(meta.principal, session_of(meta.stream_id))
+    await log.add_turn(conversation, meta.stream_id, to_json(_DELETED), _LAST_EPOCH)
+
+
+def answer_of(turn: StoredTurn) -> ChatMessage | None:
+    """Return the answer of a turn, None if it has none."""
+    messages = parse_turn(turn).messages
+    return messages[-1] if messages and messages[-1].role == "assistant" else None
+
+
+def asked_of(turn: StoredTurn) -> list[ChatMessage]:
+    """Return the messages of a turn without its answer."""
+    messages = parse_turn(turn).messages
+    return [message for message in messages if message.role != "assistant"]
