@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import get_route_path
 from starlette.types import Scope
 
 from .._options import Options
@@ -224,7 +223,8 @@ class Refusals:
     def respond(self, error: Exception, scope: Scope) -> Response:
         """Count and log a refusal, and return the response in the form of its protocol."""
         problem = self.record(error, scope.get(PRINCIPAL))
-        if self.openai is not None and is_openai_path(get_route_path(scope)):
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if self.openai is not None and is_openai_path(path):
             return self.openai(problem)
         return problem.response()
 

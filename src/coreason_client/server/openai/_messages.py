@@ -79,10 +79,8 @@ def item_messages(item: Any, where: str) -> list[ChatMessage]:
             return [ChatMessage(role=Role.TOOL, parts=[result])]
         case "reasoning":
             return []  # it is not sent to a model again
-        case kind:
-            raise bad_request(
-                f"{where}.type", f"{where}: items of type {kind!r} are not supported."
-            )
+    supported = "message, function_call, function_call_output, mcp_call and reasoning"
+    raise bad_request(f"{where}.type", f"{where}: only items of type {supported} are supported.")
 
 
 def _item_call(item: dict[str, Any], where: str, *, has_result: bool) -> list[ChatMessage]:

@@ -30,7 +30,6 @@ REWOUND: Final = {
     "do: ask again without stream.",
 }
 """The error for a reader of a stream with a REWIND that another request has allowed."""
-_PARAGRAPH: Final = b'"\\n\\n"'
 
 
 class Writer(ABC):
@@ -81,10 +80,9 @@ class Writer(ABC):
     def _add_markdown(self, text: str) -> None:
         if not text:
             return
-        had_text = self._has_text
         self._add_all(self.fold.begin_text())
-        for piece in (_PARAGRAPH if had_text else b'""', to_json(text), _PARAGRAPH):
-            self._add_piece(piece)
+        before = "\n\n" if self._has_text else ""
+        self._add_piece(to_json(f"{before}{text}\n\n"))
 
 
 def length_of(text: bytes) -> int:
