@@ -32,6 +32,8 @@ from coreason_client.server import stream as streams
 from coreason_client.server.engine import _writer
 from coreason_client.server.engine._conversation import (
     MAX_HISTORY_BYTES,
+    Question,
+    StoredTurn,
     conversation_of,
     dump_question,
     dump_turn,
@@ -42,7 +44,6 @@ from coreason_client.server.engine._conversation import (
     new_messages,
     parse_history,
     parse_question,
-    parse_turn,
 )
 from coreason_client.server.engine._writer import StreamWriter
 from coreason_client.server.log import Claim, Conversation, NewStream, Page
@@ -87,7 +88,7 @@ def test_a_turn_comes_back_as_it_was_kept(
     asked: list[ChatMessage], answer: str, error: str | None
 ) -> None:
     turn = make_turn(asked, answer, error)
-    again = parse_turn(dump_turn(turn))
+    again = parse_history([dump_turn(turn)]).turns[0]
     assert again == turn
     assert again.complete is (error is None)
     assert again.outcome == (error or "complete")
@@ -112,10 +113,10 @@ def test_a_turn_of_an_earlier_release_is_complete() -> None:
         b'[{"role":"user","parts":[{"type":"text","content":"one?"}]},'
         b'{"role":"assistant","parts":[{"type":"text","content":""}]}]'
     )
-    turn = parse_turn(stored)
+    turn = parse_history([stored]).turns[0]
     assert (said(turn), turn.complete) == ([("user", "one?"), ("assistant", "")], True)
     assert dump_turn(turn) == stored
-    assert parse_turn(b"[]") == Turn(())
+    assert parse_history([b"[]"]).turns[0] == Turn(())
 
 
 def test_a_history_is_a_list_of_messages_and_knows_their_turns() -> None:
@@ -157,9 +158,8 @@ def request(*messages: ChatMessage, **payload: Any) -> ServiceRequest:
 
 @given(st.text(max_size=5), ASKED)
 def test_a_question_comes_back_as_it_was_kept(principal: str, asked: list[ChatMessage]) -> None:
-    conversation, messages = parse_question(dump_question(principal, request(*asked)))
-    assert conversation == Conversation(principal, "talk")
-    assert messages == asked
+    question = parse_question(dump_question(principal, request(*asked)))
+    assert question == Question(Conversation(principal, "talk"), asked)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ async def test_the_turn_of_a_lost_stream_is_kept_by_whoever_ends_it(
         assert app._runtime is not None
         await app._runtime.orphans.close_lost()
         [turn] = await log.turns(Conversation("agent/anybody", "s"), 10)
-    assert parse_turn(turn) == make_turn(
+    assert parse_history([turn]).turns[0] == make_turn(
         [ChatMessage.user("lost?")], "".join(texts), "producer_lost"
     )
     await log.stop("test")
@@ -585,9 +585,9 @@ async def test_what_writes_a_large_turn_is_not_the_thread_of_the_loop(
 ) -> None:
     threads = []
 
-    def dump(turn: Turn) -> bytes:
+    def dump(turn: Turn, earlier: Sequence[StoredTurn] = ()) -> bytes:
         threads.append(threading.current_thread())
-        return dump_turn(turn)
+        return dump_turn(turn, earlier)
 
     monkeypatch.setattr(_writer, "dump_turn", dump)
     log = MemoryStreamLog()

@@ -9,7 +9,7 @@ import pytest
 
 from coreason_client.server import AgentApp, LogUnavailable, MemoryStreamLog
 from coreason_client.server.engine import _orphans
-from coreason_client.server.engine._conversation import dump_question, parse_turn
+from coreason_client.server.engine._conversation import dump_question, parse_history
 from coreason_client.server.engine._ending import CANCELLED, SERVER_STOPPED
 from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._orphans import Orphans, UnwrittenEnd
@@ -86,7 +86,10 @@ async def test_a_lost_stream_ends_with_its_text_in_the_conversation() -> None:
     meta = await log.meta(stream_id)
     assert (meta.outcome, meta.last_seq, metrics.count) == ("producer_lost", 3, 1)
     [turn] = await log.turns(TALK, 10)
-    assert (parse_turn(turn).outcome, parse_turn(turn).messages[-1].text) == (
+    assert (
+        parse_history([turn]).turns[0].outcome,
+        parse_history([turn]).turns[0].messages[-1].text,
+    ) == (
         "producer_lost",
         "one two",
     )
@@ -103,7 +106,7 @@ async def test_more_streams_than_a_batch_and_more_entries_than_a_page_are_handle
     await Orphans(log, "me", metrics).close_lost()
     assert [(await log.meta(id_)).outcome for id_ in ids] == ["producer_lost"] * 5
     assert metrics.count == 5
-    texts = [parse_turn(turn).messages[-1].text for turn in await log.turns(TALK, 10)]
+    texts = [parse_history([turn]).turns[0].messages[-1].text for turn in await log.turns(TALK, 10)]
     assert texts == ["01234"] * 5
 
 
@@ -165,7 +168,7 @@ async def test_a_turn_that_was_not_stored_before_the_end_is_stored_after_it() ->
     stream_id = await lost_stream(log, "text")
     await Orphans(log, "me", NO_METRICS).close_lost()
     [turn] = await log.turns(TALK, 10)
-    assert parse_turn(turn).messages[-1].text == "text"
+    assert parse_history([turn]).turns[0].messages[-1].text == "text"
 
 
 @aio
@@ -252,7 +255,10 @@ async def test_an_end_is_written_when_the_log_works_again_with_its_reason_and_it
         assert (ended.outcome, ended.last_seq) == ("cancelled", 2)
         assert (await log.meta(other.stream_id)).outcome == "producer_lost"
         [turn] = await log.turns(Conversation("silent/anybody", "s"), 10)
-        assert (parse_turn(turn).outcome, parse_turn(turn).messages[-1].text) == ("cancelled", "a")
+        assert (
+            parse_history([turn]).turns[0].outcome,
+            parse_history([turn]).turns[0].messages[-1].text,
+        ) == ("cancelled", "a")
     [record] = [r for r in caplog.records if getattr(r, "event", "") == "stream_end_written"]
     assert record.__dict__["stream_id"] == str(own.stream_id)
 

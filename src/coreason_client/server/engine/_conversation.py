@@ -48,9 +48,9 @@ __all__ = [
     "parse_history",
     "parse_question",
     "parse_request",
-    "parse_turn",
     "question_of",
     "stored_turns",
+    "turn_of",
 ]
 
 COMPLETE = "complete"
@@ -206,7 +206,7 @@ def stored_turns(stored: bytes) -> list[StoredTurn]:
     return values if values and isinstance(values[0], list) else [values]
 
 
-def parse_turn(values: StoredTurn) -> Turn:
+def turn_of(values: StoredTurn) -> Turn:
     """Parse one of the `stored_turns`."""
     messages = _MESSAGES.validate_python(values)
     error: str | None = values[-1].get(_OUTCOME_KEY) if values else None
@@ -230,7 +230,7 @@ def latest_turns(stored: Sequence[bytes], max_bytes: int) -> Sequence[bytes]:
 
 def parse_history(stored: Iterable[bytes]) -> History:
     """Parse turns written by `dump_turn`, oldest first."""
-    return History(parse_turn(turn) for turns in stored for turn in stored_turns(turns))
+    return History(turn_of(turn) for turns in stored for turn in stored_turns(turns))
 
 
 def dump_request(principal: str, request: ServiceRequest, trace: Mapping[str, str]) -> bytes:

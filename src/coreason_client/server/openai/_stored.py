@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from coreason_manifest.definitions.message import ChatMessage
 
-from ..engine._conversation import StoredTurn, parse_turn, stored_turns
+from ..engine._conversation import StoredTurn, stored_turns, turn_of
 from ..log.base import MAX_TURNS, Conversation, StreamLog, StreamMeta
 
 __all__ = [
@@ -73,11 +73,11 @@ async def delete_turns(log: StreamLog, meta: StreamMeta) -> None:
 
 def answer_of(turn: StoredTurn) -> ChatMessage | None:
     """Return the answer of a turn, None if it has none."""
-    messages = parse_turn(turn).messages
+    messages = turn_of(turn).messages
     return messages[-1] if messages and messages[-1].role == "assistant" else None
 
 
 def asked_of(turn: StoredTurn) -> list[ChatMessage]:
     """Return the messages of a turn without its answer."""
-    messages = parse_turn(turn).messages
+    messages = turn_of(turn).messages
     return [message for message in messages if message.role != "assistant"]
