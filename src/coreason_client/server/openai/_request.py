@@ -28,7 +28,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from coreason_manifest.definitions.session import SessionContext
 
 from .._options import Options
-from ..engine._conversation import RequestWithHistory, StoredTurn, as_turns
+from ..engine._conversation import RequestWithHistory, StoredTurn, as_turns, turn_of
 from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._admission import ParsedBody, StreamRequest, owned
@@ -177,6 +177,8 @@ class OpenAIRequest(StreamRequest):
             prompt = TextPart(content=asked.instructions)
             system.insert(0, ChatMessage(role=Role.SYSTEM, parts=[prompt]))
         turns, new = as_turns([one for one in asked.messages if one.role is not Role.SYSTEM])
+        if not new and turns:  # the client wants the last answer to be continued
+            new = [*turn_of(turns.pop()).messages]
         rewinds = () if asked.streams or asked.in_background else (REWIND,)
         metadata: dict[str, Any] = {"openai": dict(asked.settings)}
         if headers := self._headers():
