@@ -126,12 +126,16 @@ def _bytes() -> list[Any]:
     return list(events(ready, with_ids=True, stream=_STREAM))
 
 
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
 def _chat_chunks() -> list[Any]:
     """Return chunks of a chat completion, ready made."""
     about = {"id": f"chatcmpl-{_STREAM.hex}", "created": 1_780_000_000, "model": MODEL}
     chunk = {**about, "object": "chat.completion.chunk"}
     choice = {"index": 0, "delta": {"content": _TOKEN}, "logprobs": None, "finish_reason": None}
-    data = json.dumps({**chunk, "choices": [choice]}, separators=(",", ":"))
+    data = _compact({**chunk, "choices": [choice]})
     return [*({"data": data} for _ in range(_MOST)), {"data": "[DONE]"}]
 
 
@@ -140,8 +144,9 @@ def _response_events() -> list[Any]:
     kind = "response.output_text.delta"
     where = {"item_id": f"msg_{_STREAM.hex}_0", "output_index": 0, "content_index": 0}
     event = {"type": kind, **where, "delta": _TOKEN, "logprobs": []}
-    numbered = [json.dumps({**event, "sequence_number": number}) for number in range(_MOST)]
-    return [{"event": kind, "data": data} for data in numbered]
+    numbered = [_compact({**event, "sequence_number": number}) for number in range(_MOST)]
+    last = {"event": "response.completed", "data": "{}"}
+    return [*({"event": kind, "data": data} for data in numbered), last]
 
 
 def _sse_starlette(ready: list[Any]) -> Starlette:

@@ -78,13 +78,16 @@ class Repeats:
         return now - meta.opened_at <= _SECONDS and now - written <= _LONGEST_PAUSE
 
     def _now(self) -> int:
-        minute = int(self._clock() // _SECONDS)
-        if minute != self._minute or max(len(self._next), len(self._written)) > _MAX_KNOWN:
-            full = minute == self._minute
+        """Return the current minute, after forgetting what is too old or too much."""
+        now = self._clock()
+        minute = int(now // _SECONDS)
+        if minute != self._minute:
             self._minute = minute
-            self._next = {} if full else {k: n for k, n in self._next.items() if k[0] == minute - 1}
-            oldest = self._clock() - (_LONGEST_PAUSE if full else _SECONDS)
-            self._written = {key: at for key, at in self._written.items() if at >= oldest}
+            self._next = {key: n for key, n in self._next.items() if key[0] == minute - 1}
+            self._written = {id_: at for id_, at in self._written.items() if at > now - _SECONDS}
+        for known in (self._next, self._written):
+            if len(known) > _MAX_KNOWN:
+                del known[next(iter(known))]  # type: ignore[arg-type]  # the oldest
         return minute
 
 

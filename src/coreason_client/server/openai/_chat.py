@@ -46,6 +46,10 @@ class ChatWriter(Writer):
         self.finished = Finished()
         """The end, once it was read."""
 
+    @property
+    def _size(self) -> int:
+        return self._length
+
     def start(self) -> bytes:
         """Return the chunk with the role."""
         return self._chunk({"role": "assistant", "content": ""})
