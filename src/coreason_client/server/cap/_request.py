@@ -1,30 +1,23 @@
 """A request of CAP: its head, and its body, validated and fingerprinted. No I/O."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import sha256
 from uuid import UUID
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .._off_loop import LARGE_BODY
 from .._options import Options
 from ..http._admission import ParsedBody, StreamRequest
-from ..http._body import count_messages
+from ..http._body import count_messages, fingerprint
 from ..http._cursor import Cursor, parse_cursor, stream_in_path
 from ..http._decision import RequestFacts
 from ..http._problems import Problem, validation_problem
 
-__all__ = ["CapRequest", "ReadRequest", "fingerprint"]
-
-# A parsed body has no circular references; looking for them would be a sixth of the time.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False)
+__all__ = ["CapRequest", "ReadRequest"]
 
 
 class CapRequest(StreamRequest):
@@ -84,32 +77,6 @@ def _too_many(what: str, limit: str) -> Problem:
     detail = f"A request may have at most {limit}."
     errors = [{"loc": ["payload", "messages"], "msg": detail}]
     return Problem(422, f"too-many-{what}", detail, errors=errors)
-
-
-def fingerprint(body: bytes) -> str:
-    """Return a digest that is equal for two bodies if and only if they mean the same.
-
-    White space and the order of keys are ignored: the request of a resume may have been encoded by
-    another version of a client.
-    """
-    with suppress(ValueError, RecursionError):  # for example, numbers with thousands of digits
-        return _canonical_digest(body)
-    return sha256(body).hexdigest()
-
-
-def _canonical_digest(body: bytes) -> str:
-    if len(body) <= LARGE_BODY:
-        return sha256(_CANONICAL.encode(from_json(body)).encode()).hexdigest()
-    # The same in small steps: encoding everything or parsing many long numbers in one call would
-    # keep all other threads from running.
-    digest = sha256()
-    for piece in _CANONICAL.iterencode(json.loads(body, parse_int=_int)):
-        digest.update(piece.encode())
-    return digest.hexdigest()
-
-
-def _int(digits: str) -> int:
-    return int(digits)
 
 
 def _request_id(headers: Headers) -> UUID | None:

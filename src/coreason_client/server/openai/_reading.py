@@ -73,7 +73,7 @@ class AnswerStream(EventStream):
         self._retry_sent = True  # the clients of these protocols do not know it
 
     async def _leave(self, send: Send) -> None:
-        """Return without the end of the body, so the connection is closed."""
+        await self._cut_off()
 
     async def _send_all(self, send: Send) -> None:
         if self._pending:

@@ -33,6 +33,7 @@ from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._admission import ParsedBody, StreamRequest, owned
 from ..http._auth import ANONYMOUS
+from ..http._body import fingerprint
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
 from ..http._repeats import Repeats
@@ -127,7 +128,7 @@ class OpenAIRequest(StreamRequest):
         self.asked = self.read(values, {})
         _check_sizes(self.asked.messages, self._model.options)
         request = self._request([])
-        digest = sha256(self.http.url.path.encode() + b"\n" + body).hexdigest()
+        digest = f"{self.prefix}{fingerprint(body)}"
         return ParsedBody(request, digest, question(request))
 
     async def complete(

@@ -12,7 +12,7 @@ from coreason_manifest.definitions.message import ChatMessage, TextPart
 
 from ..engine._conversation import question_of
 from ..engine._runtime import Runtime
-from ..errors import LogError, UnknownStream
+from ..errors import LogError, RequestConflict, UnknownStream
 from ..http._admission import Admission, Admitted, ReadByPath, owned
 from ..http._body import drain_body
 from ..http._gate import Gate
@@ -128,6 +128,9 @@ class OpenAIRoutes:
     async def _admit(self, asked: OpenAIRequest | ReadByPath) -> Admitted:
         try:
             admitted = await self._admission.admit(asked)
+        except RequestConflict:
+            detail = "This Idempotency-Key was used before with another body: use a new one."
+            raise Problem(409, "request-conflict", detail) from None
         except (Problem, LogError) as error:
             if getattr(error, "status", None) != 408:  # 408: the body did not arrive
                 await drain_body(asked.http)
