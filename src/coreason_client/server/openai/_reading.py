@@ -113,7 +113,8 @@ async def resumed(
                 break
             await asyncio.sleep(0)  # a long answer must not keep others waiting
         position = Cursor(meta.stream_id, follower.position, follower.epoch)
-    if after >= writer.number:
+    is_new_epoch = runtime.log.may_forget and not meta.epochs and position.epoch != 1
+    if after >= writer.number or is_new_epoch:
         raise PositionGone(meta.stream_id, after)
     return AnswerStream(runtime, meta, writer, after=position, pending=b"".join(pending))
 
