@@ -12,7 +12,7 @@ decides where these come from, never the number of its messages:
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
@@ -36,14 +36,13 @@ from ..http._auth import ANONYMOUS
 from ..http._body import fingerprint
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
-from ..http._repeats import Repeats
 from ..log.base import StreamLog
 from ._errors import bad_request
 from ._messages import chat_message, item_messages
-from ._settings import OpenAIAPI
+from ._settings import Model, OpenAIAPI
 from ._stored import answer_of, item_stream, load_turns, stream_of
 
-__all__ = ["ChatRequest", "Model", "OpenAIRequest", "ResponsesRequest", "unknown_response"]
+__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "unknown_response"]
 
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:openai:idempotency-key")
@@ -56,16 +55,6 @@ _OWN_NAMES: Final = frozenset(
         *("store", "previous_response_id", "conversation", "tools", "functions", "tool_choice"),
     )
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """The agent as a model, and how requests for it are read."""
-
-    name: str
-    options: Options
-    settings: OpenAIAPI
-    repeats: Repeats = field(default_factory=Repeats)
 
 
 @dataclass(frozen=True, slots=True)

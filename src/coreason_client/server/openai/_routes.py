@@ -23,9 +23,9 @@ from ..observe import _log_lines
 from ._chat import ChatWriter
 from ._errors import bad_request
 from ._reading import AnswerStream, check_no_rewind, resumed, write_all
-from ._request import ChatRequest, Model, OpenAIRequest, ResponsesRequest, unknown_response
+from ._request import ChatRequest, OpenAIRequest, ResponsesRequest, unknown_response
 from ._responses import ResponseWriter
-from ._settings import OpenAIAPI
+from ._settings import Model, OpenAIAPI
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
 from ._writer import Writer
 
