@@ -186,3 +186,24 @@ def test_keys_and_principals_are_those_of_the_server() -> None:
                 refused()
         for client in (ann, bob, nobody):
             client.close()
+
+
+def test_a_web_page_may_send_the_headers_of_the_package() -> None:
+    async def agent(_: Any, stream: AgentStream) -> None:
+        await stream.write("yes")
+
+    origin = "https://app.example"
+    names = "authorization,content-type,idempotency-key,x-stainless-retry-count,openai-project"
+    with serving(agent, cors_origins=[origin]) as client:
+        url = f"{client.base_url}chat/completions"
+        asked = {
+            "Origin": origin,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": names,
+        }
+        assert httpx2.options(url, headers=asked).status_code == 200
+        answer = httpx2.post(url, json=CHAT, headers={"Origin": origin})
+        assert answer.headers["access-control-allow-origin"] == origin
+        assert "x-should-retry" in answer.headers["access-control-expose-headers"].lower()
+        refused = httpx2.post(url, json=CHAT, headers={"Origin": "https://other.example"})
+        assert "access-control-allow-origin" not in refused.headers
