@@ -42,8 +42,9 @@ def test_no_text_is_taken_for_a_member(text: str, durable: bool, epoch: int) -> 
     found = delta_json(frames.delta(7, text))
     assert found is not None
     assert from_json(found) == text
-    event, _ = frames.packet(7, StreamOpCode.EVENT, {"x": ',"op":"DELTA","t":"'})
-    assert delta_json(event) is None
+    for payload in ({"x": ',"op":"DELTA","t":"'}, {"x": 1, "op": "DELTA", "t": "t", "p": "p"}):
+        event, _ = frames.packet(7, StreamOpCode.EVENT, payload)
+        assert delta_json(event) is None
 
 
 @given(ANSWERS)
