@@ -6,6 +6,7 @@
 * Long results are cut; a marker says so.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, NamedTuple
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 _MAX_MESSAGE = 1000
+_MARK = re.compile(r"\n\[truncated: the first [0-9]+ of ([0-9]+) characters\]\Z")
 
 
 @dataclass(slots=True)
@@ -93,10 +95,18 @@ def failure_output(error: BaseException, secrets: Iterable[str] = ()) -> ToolOut
 
 
 def bounded(text: str, limit: int) -> str:
-    """Return text that is cut after `limit` characters, with a marker."""
+    """Return text that is cut after `limit` characters, with a marker that has its full length.
+
+    Text that was cut before keeps the length that its marker has.
+    """
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}\n[truncated: the first {limit} of {len(text)} characters]"
+    length = str(len(text))
+    if (earlier := _MARK.search(text, max(0, len(text) - 100))) is not None:
+        length = earlier[1]
+        if earlier.start() <= limit:
+            return text
+    return f"{text[:limit]}\n[truncated: the first {limit} of {length} characters]"
 
 
 def _valid_unicode(text: str) -> str:
