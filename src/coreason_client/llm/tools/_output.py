@@ -122,8 +122,10 @@ def _valid_unicode(text: str) -> str:
 MAX_IMAGE_CHARS = 600_000
 """The images of one call that fit into a step; they are base64."""
 
-MAX_TEXT_CHARS = 200_000
-"""The text of one call that fits into a step, whatever its characters are."""
+MAX_TEXT_CHARS = 170_000
+"""The text of one call that fits into a step: JSON needs at most six bytes for a character."""
+
+_MAX_STEP = 1_030_000  # bytes of the text and the images together
 
 _KINDS = (TextDelta, ReasoningDelta, ToolCallDelta, Restarted, UsageDelta, Finish)
 _DELTAS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
@@ -198,7 +200,8 @@ def with_parsed(response: Response, response_format: Any) -> Response:
 def dump_output(output: ToolOutput, seconds: float) -> dict[str, Any]:
     """Return the output of a tool, and the duration of the call, as JSON."""
     text, images = bounded(output.text, MAX_TEXT_CHARS), list(output.images)
-    if sum(map(len, images)) > MAX_IMAGE_CHARS:
+    size = sum(map(len, images))
+    if size > MAX_IMAGE_CHARS or (size and size + len(to_json(text)) > _MAX_STEP):
         text, images = f"{text}\n[the images are too large for a durable agent]", []
     return {
         "text": text,
