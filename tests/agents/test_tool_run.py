@@ -120,6 +120,44 @@ def test_an_error_of_a_tool_is_shown_and_the_model_goes_on() -> None:
     assert text(packets) == "Sunk."
 
 
+def shown_result(result: str, **options: Any) -> str:
+    """Return what readers get of a result."""
+
+    def tell(city: str) -> str:
+        return result
+
+    tell.__name__ = "weather"
+    with model(called("Rome"), said("Ok.")) as served, serving(served, tools=[tell], **options) as c:
+        packets = read(c, request("What is the weather?"))
+    assert text(packets) == "Ok."
+    return str(shown(packets)[1][1]["result"])
+
+
+@pytest.mark.parametrize(
+    ("length", "options", "kept"),
+    [
+        (65_536, {}, 65_536),
+        (65_537, {}, 65_536),
+        (150_000, {}, 65_536),  # more than the model gets, which is cut first
+        (4_001, {"max_tool_result": 5_000}, 4_001),
+        (4_001, {"max_tool_result": 4_000}, 4_000),
+        (150_000, {"max_tool_result": 10**12}, 100_000),
+        (1, {"max_tool_result": 0}, 0),
+    ],
+)
+def test_a_long_result_is_cut_with_a_mark_and_its_length(
+    length: int, options: dict[str, Any], kept: int
+) -> None:
+    mark = f"\n[truncated: the first {kept} of {length} characters]"
+    expected = "x" * kept + (mark if kept < length else "")
+    assert shown_result("x" * length, **options) == expected
+
+
+def test_no_result_is_too_long_for_a_packet() -> None:
+    worst = "\x01" * 2_000_000  # six bytes of JSON each
+    assert shown_result(worst, max_tool_result=10**12).startswith("\x01" * 100_000)
+
+
 @pytest.mark.parametrize(
     ("replies", "options", "code"),
     [
@@ -160,6 +198,8 @@ def test_wrong_tools_are_refused_when_the_agent_is_made() -> None:
         llm_agent("m", tools=[5])  # type: ignore[list-item]
     with pytest.raises(LLMRequestError, match="max_turns"):
         llm_agent("m", max_turns=0)
+    with pytest.raises(LLMRequestError, match="max_tool_result must be a whole number, 0 or more"):
+        llm_agent("m", max_tool_result=-1)
 
 
 # Durable.
