@@ -127,8 +127,11 @@ def shown_result(result: str, **options: Any) -> str:
         return result
 
     tell.__name__ = "weather"
-    with model(called("Rome"), said("Ok.")) as served, serving(served, tools=[tell], **options) as c:
-        packets = read(c, request("What is the weather?"))
+    with (
+        model(called("Rome"), said("Ok.")) as served,
+        serving(served, tools=[tell], **options) as client,
+    ):
+        packets = read(client, request("What is the weather?"))
     assert text(packets) == "Ok."
     return str(shown(packets)[1][1]["result"])
 

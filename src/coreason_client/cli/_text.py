@@ -1,10 +1,31 @@
 """Text for people: short, with readable times, tokens and costs. Pure."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-__all__ = ["as_local_time", "encodable", "shortened", "usage_event_line", "usage_line"]
+from coreason_manifest.definitions.reports import ToolCallReport, ToolResultReport
+
+__all__ = [
+    "as_local_time",
+    "encodable",
+    "shortened",
+    "tool_line",
+    "usage_event_line",
+    "usage_line",
+]
+
+
+def tool_line(report: ToolCallReport | ToolResultReport, name: str) -> str:
+    """Return the line for a call of the named tool, or for its result."""
+    if isinstance(report, ToolCallReport):
+        return shortened(f"→ {name} {_as_text(report.arguments)}")
+    return shortened(f"← {name}{' failed' if report.is_error else ''}: {_as_text(report.result)}")
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def usage_event_line(event: Mapping[str, Any]) -> str | None:
@@ -13,15 +34,15 @@ def usage_event_line(event: Mapping[str, Any]) -> str | None:
     if event.get("type") != "USAGE" or not isinstance(data, dict):
         return None
     model, counts = data.get("model"), (data.get("prompt_tokens"), data.get("completion_tokens"))
-    if not isinstance(model, str) or not all(isinstance(count, int) for count in counts):
+    if not all(isinstance(count, int) for count in counts):
         return None
-    return usage_line(model, data)
+    return usage_line(model if isinstance(model, str) else "", data)
 
 
 def usage_line(model: str, usage: Mapping[str, Any]) -> str:
     """Return the tokens and the cost of an answer as one line."""
-    about = "about " if usage.get("estimated") else ""
-    line = f"{model}: {about}{usage['prompt_tokens']} + {usage['completion_tokens']} tokens"
+    about = (f"{model}: " if model else "") + ("about " if usage.get("estimated") else "")
+    line = f"{about}{usage['prompt_tokens']} + {usage['completion_tokens']} tokens"
     dollars = usage.get("cost_estimate")
     return f"{line}, ${dollars:.6f}" if isinstance(dollars, int | float) else line
 
