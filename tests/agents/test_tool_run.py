@@ -9,6 +9,7 @@ import pytest
 
 from coreason_client.agents.llm import llm_agent
 from coreason_client.llm import LLMRateLimitError, LLMRequestError, ToolAbort
+from coreason_client.server import AgentStream, ServiceRequest
 from tests.cli.models import Model as Served
 from tests.cli.models import chunk, model, spoken, streamed
 from tests.llm.server import Replied
@@ -251,3 +252,32 @@ def _without_seconds(answer: Any) -> list[tuple[str, Any]]:
         if op == "EVENT":
             payload["data"].pop("seconds", None)
     return packets
+
+
+def test_the_reports_of_an_own_agent_survive_its_process() -> None:
+    async def find(city: str) -> str:
+        return f"blue in {city}"
+
+    async def agent(asked: ServiceRequest, stream: AgentStream) -> None:
+        for city in CITIES:
+            call_id = await stream.tool_call("find", {"city": city})
+            await stream.tool_result(call_id, await stream.step("find", find, city))
+            await stream.usage(prompt_tokens=1, completion_tokens=2)
+        await stream.write("Both are blue.")
+
+    async def go() -> None:
+        _, appends = await durable.undisturbed(agent, durable.request())
+        for number in range(appends):
+            for stored in (False, True):
+                answer = await durable.run(agent, durable.request(), [(number, stored)])
+                assert [event["type"] for op, event in answer.packets if op == "EVENT"] == [
+                    *["TOOL_CALL", "TOOL_RESULT", "USAGE"] * 2
+                ]
+                calls, results = (
+                    [data["call_id"] for data in durable.events(answer, kind)]
+                    for kind in ("TOOL_CALL", "TOOL_RESULT")
+                )
+                assert calls == results
+                assert len(set(calls)) == 2
+
+    asyncio.run(go())

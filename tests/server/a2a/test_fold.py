@@ -389,6 +389,7 @@ words = st.sampled_from(["a", "b c", "é"])
 shown = st.one_of(
     st.builds(lambda text: {"type": "MARKDOWN_BLOCK", "data": {"content": text}}, words),
     st.builds(lambda text: {"type": "THOUGHT_TRACE", "data": {"content": text}}, words),
+    st.sampled_from([CALL, RESULT, TOKENS, {"type": "TOOL_CALL", "data": {"name": "mine"}}]),
     st.builds(
         lambda id_, text, **members: {
             "type": "ARTIFACT",
