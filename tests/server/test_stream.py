@@ -429,6 +429,7 @@ RESULT = {"call_id": "a", "value": 1}
         ("usage", {**COUNTS, "cache_write_tokens": -1}, "cache_write_tokens must be a whole"),
         ("usage", {**COUNTS, "reasoning_tokens": -1}, "reasoning_tokens must be a whole number"),
         ("usage", {**COUNTS, "cost_estimate": float("inf")}, "cost_estimate must be a number"),
+        ("usage", {**COUNTS, "cost_estimate": float("nan")}, "cost_estimate must be a number"),
         ("usage", {**COUNTS, "cost_estimate": "1"}, "cost_estimate must be a number, 0 or more"),
         ("usage", {**COUNTS, "estimated": None}, "estimated must be True or False, got None"),
         ("usage", {**COUNTS, "model": ""}, "model must be text that is not empty, got ''"),

@@ -3,7 +3,7 @@
 import mimetypes
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from math import isfinite
+from math import inf
 from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 from uuid import UUID, uuid4
 
@@ -440,7 +440,7 @@ class AgentStream:
             estimated: True if the numbers are estimates.
             model: the name of the model.
             finish_reason: the reason for which the model stopped.
-            filtered: True if the provider withheld the answer.
+            filtered: True if a filter changed or ended the answer, or the model refused.
             turns: the number of answers of the model.
 
         Raises:
@@ -573,7 +573,7 @@ def _count(argument: str, value: int) -> int:
 
 
 def _number(argument: str, value: float) -> float:
-    if type(value) not in (int, float) or not isfinite(value) or value < 0:
+    if type(value) not in (int, float) or not 0 <= value < inf:
         raise ArgumentError(argument, "must be a number, 0 or more", value)
     return value
 
