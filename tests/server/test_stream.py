@@ -329,7 +329,7 @@ async def reports(log: MemoryStreamLog, stream: AgentStream) -> list[tuple[str, 
 async def test_a_tool_call_and_its_result() -> None:
     log, stream = await begin()
     call_id = await stream.tool_call("find", {"city": "Rome", "date": None})
-    assert UUID(call_id)
+    assert str(UUID(call_id)) == call_id
     await stream.tool_result(call_id, {"sky": ["blue", None]})
     assert await stream.tool_call("find", [1], "own", turn=2) == "own"
     await stream.tool_result("own", "no answer", is_error=True, name="find", turn=2, seconds=0.5)

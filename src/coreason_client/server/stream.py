@@ -560,13 +560,13 @@ def _optional(check: Callable[[str, Any], Any], **given: Any) -> dict[str, Any]:
     return {name: check(name, value) for name, value in given.items() if value is not None}
 
 
-def _text(argument: str, value: str) -> str:
+def _text(argument: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ArgumentError(argument, "must be text that is not empty", value)
     return value
 
 
-def _count(argument: str, value: int) -> int:
+def _count(argument: str, value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ArgumentError(argument, "must be a whole number, 0 or more", value)
     return value
@@ -578,7 +578,7 @@ def _number(argument: str, value: float) -> float:
     return value
 
 
-def _flag(argument: str, value: bool) -> bool:
+def _flag(argument: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise ArgumentError(argument, "must be True or False", value)
     return value

@@ -47,11 +47,9 @@ def test_reports_are_statuses_while_the_agent_works(url: str, binding: str, vers
         task = client.send_message("And now?")
     assert "".join(event.text for event in events) == "It is blue."
     assert [event.status_text for event in events if event.status_text] == ["Calling weather"]
-    found: list[Any] = [
-        event.metadata["coreason"]
-        for event in events
-        if isinstance(event, TaskStatusUpdateEvent) and "coreason" in (event.metadata or {})
-    ]
+    statuses = [event for event in events if isinstance(event, TaskStatusUpdateEvent)]
+    about: list[Any] = [(event.metadata or {}).get("coreason") for event in statuses]
+    found = [report for report in about if report is not None]
     call, result, failed, usage = (report["data"] for report in found)
     kinds = [report["type"] for report in found]
     assert kinds == ["TOOL_CALL", "TOOL_RESULT", "TOOL_RESULT", "USAGE"]

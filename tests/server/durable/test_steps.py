@@ -486,8 +486,8 @@ async def test_reports_of_tools_are_the_same_in_every_run() -> None:
         ids = [await stream.tool_call("find", {"city": "Rome"}), await stream.step("call", call)]
         for call_id in ids:
             await stream.tool_result(call_id, "blue")
+        await stream.usage(prompt_tokens=1, completion_tokens=2)
         runs.append(ids)
-    await stream.usage(prompt_tokens=1, completion_tokens=2)
     assert runs[0] == runs[1]
     assert len(set(runs[0])) == 2
     shown: list[Any] = await life.texts()  # each was written once, and nothing was rewound
