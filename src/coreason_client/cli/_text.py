@@ -1,31 +1,10 @@
 """Text for people: short, with readable times, tokens and costs. Pure."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from coreason_manifest.definitions.reports import ToolCallReport, ToolResultReport
-
-__all__ = [
-    "as_local_time",
-    "encodable",
-    "shortened",
-    "tool_line",
-    "usage_event_line",
-    "usage_line",
-]
-
-
-def tool_line(report: ToolCallReport | ToolResultReport, name: str) -> str:
-    """Return the line for a call of the named tool, or for its result."""
-    if isinstance(report, ToolCallReport):
-        return shortened(f"→ {name} {_as_text(report.arguments)}")
-    return shortened(f"← {name}{' failed' if report.is_error else ''}: {_as_text(report.result)}")
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+__all__ = ["as_local_time", "encodable", "shortened", "usage_event_line", "usage_line"]
 
 
 def usage_event_line(event: Mapping[str, Any]) -> str | None:

@@ -19,7 +19,7 @@ from coreason_manifest.definitions.presentation import (
 from coreason_manifest.definitions.reports import ToolCallReport, ToolResultReport, report_of
 from coreason_manifest.definitions.rewind import rewound_to, valid_packets
 
-from .._text import tool_line, usage_event_line
+from .._text import shortened, usage_event_line
 from ..exits import ExitCode, Failure
 from ..output import Output, Source
 
@@ -118,9 +118,12 @@ class PacketPresenter:
         report = report_of(event)
         if isinstance(report, ToolCallReport):
             self._tools[report.call_id] = report.name
-        elif not isinstance(report, ToolResultReport):
+            return shortened(f"→ {report.name} {_as_text(report.arguments)}")
+        if not isinstance(report, ToolResultReport):
             return None
-        return tool_line(report, report.name or self._tools.get(report.call_id, "tool"))
+        name = report.name or self._tools.get(report.call_id, "tool")
+        failed = " failed" if report.is_error else ""
+        return shortened(f"← {name}{failed}: {_as_text(report.result)}")
 
     def _cite(self, citations: Iterable[CitationItem], seq: int) -> None:
         for item in citations:
@@ -149,6 +152,10 @@ def _text_of(data: object) -> str:
         if isinstance(data.get(name), str):
             return str(data[name])
     return json.dumps(data, ensure_ascii=False)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def artifact_lines(event: Mapping[str, Any]) -> list[str] | None:
