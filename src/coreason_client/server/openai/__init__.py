@@ -3,5 +3,13 @@
 from ._errors import error_response
 from ._routes import OpenAIRoutes
 from ._settings import OpenAIAPI, settings_of
+from ._shared import ServedModel, SharedRoutes
 
-__all__ = ["OpenAIAPI", "OpenAIRoutes", "error_response", "settings_of"]
+__all__ = [
+    "OpenAIAPI",
+    "OpenAIRoutes",
+    "ServedModel",
+    "SharedRoutes",
+    "error_response",
+    "settings_of",
+]

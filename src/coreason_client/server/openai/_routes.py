@@ -1,7 +1,7 @@
 """The routes of the OpenAI-compatible API and their handlers."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from starlette.requests import Request
@@ -23,13 +23,20 @@ from ..observe import _log_lines
 from ._chat import ChatWriter
 from ._errors import bad_request
 from ._reading import AnswerStream, check_no_rewind, resumed, write_all
-from ._request import ChatRequest, Model, OpenAIRequest, ResponsesRequest, unknown_response
+from ._request import (
+    ChatRequest,
+    Model,
+    OpenAIRequest,
+    ResponsesRequest,
+    unknown_model,
+    unknown_response,
+)
 from ._responses import ResponseWriter
 from ._settings import OpenAIAPI
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
 from ._writer import Writer
 
-__all__ = ["OpenAIRoutes"]
+__all__ = ["OpenAIHandlers", "OpenAIRoutes", "describe", "route_table"]
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
@@ -52,40 +59,21 @@ class OpenAIRoutes:
 
     def table(self) -> list[Route]:
         """Return the routes."""
-        response = "/v1/responses/{response_id}"
-        paths: list[tuple[set[str], str, Handler]] = [
-            ({"GET"}, "/v1/models", self.models),
-            ({"GET"}, "/v1/models/{model:path}", self.model),
-            ({"POST"}, "/v1/chat/completions", self.chat),
-            ({"POST"}, "/v1/responses", self.create),
-            ({"POST"}, f"{response}/cancel", self.cancel),
-            ({"GET"}, f"{response}/input_items", self.input_items),
-            ({"GET", "DELETE"}, response, self.response),
-        ]
-        table = []
-        for methods, path, handler in paths:
-            route = Route(path, handler)
-            route.methods = methods  # Route itself adds HEAD to GET
-            table.append(route)
-        return table
+        return route_table(self)
 
     # Models.
 
     async def models(self, request: Request) -> Response:
         """List the agent as a model."""
         self._gate.principal(request)
-        return JSONResponse({"object": "list", "data": [self._described()]})
+        return JSONResponse({"object": "list", "data": [describe(self._model.name)]})
 
     async def model(self, request: Request) -> Response:
         """Describe the agent as a model."""
         self._gate.principal(request)
         if request.path_params["model"] != self._model.name:
-            detail = f"There is no such model: this server has {self._model.name}."
-            raise Problem(404, "model-not-found", detail)
-        return JSONResponse(self._described())
-
-    def _described(self) -> dict[str, Any]:
-        return {"id": self._model.name, "object": "model", "created": 0, "owned_by": _OWNER}
+            raise unknown_model(self._model.name)
+        return JSONResponse(describe(self._model.name))
 
     # Answers.
 
@@ -243,6 +231,43 @@ class OpenAIRoutes:
     async def _snapshot(self, runtime: Runtime, meta: StreamMeta) -> dict[str, Any]:
         written = await write_all(runtime, meta, self._response_writer(meta), waits=False)
         return written.response()
+
+
+class OpenAIHandlers(Protocol):
+    """The handlers of the routes."""
+
+    async def models(self, request: Request) -> Response: ...
+    async def model(self, request: Request) -> Response: ...
+    async def chat(self, request: Request) -> Response: ...
+    async def create(self, request: Request) -> Response: ...
+    async def cancel(self, request: Request) -> Response: ...
+    async def input_items(self, request: Request) -> Response: ...
+    async def response(self, request: Request) -> Response: ...
+
+
+def route_table(handlers: OpenAIHandlers) -> list[Route]:
+    """Return the routes of the API."""
+    response = "/v1/responses/{response_id}"
+    paths: list[tuple[set[str], str, Handler]] = [
+        ({"GET"}, "/v1/models", handlers.models),
+        ({"GET"}, "/v1/models/{model:path}", handlers.model),
+        ({"POST"}, "/v1/chat/completions", handlers.chat),
+        ({"POST"}, "/v1/responses", handlers.create),
+        ({"POST"}, f"{response}/cancel", handlers.cancel),
+        ({"GET"}, f"{response}/input_items", handlers.input_items),
+        ({"GET", "DELETE"}, response, handlers.response),
+    ]
+    table = []
+    for methods, path, handler in paths:
+        route = Route(path, handler)
+        route.methods = methods  # Route itself adds HEAD to GET
+        table.append(route)
+    return table
+
+
+def describe(model: str) -> dict[str, Any]:
+    """Return the description of a model."""
+    return {"id": model, "object": "model", "created": 0, "owned_by": _OWNER}
 
 
 def _stream_in_path(request: Request) -> UUID:
