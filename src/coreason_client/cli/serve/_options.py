@@ -57,7 +57,7 @@ class ServeOptions:
     agents: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MODULE:AGENT]...",
+            metavar="MODULE:AGENT",
             help="The agent, or several; the current directory is searched first. Each of several "
             "agents is served below its id.",
             show_default="the built-in guide",
