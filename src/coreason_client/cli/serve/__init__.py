@@ -47,7 +47,7 @@ runs in a thread, so it may block.
 
 
 def serve(context: typer.Context, **values: Any) -> None:
-    """Serve an agent over HTTP: your own, several, a model, or the built-in guide.
+    """Serve agents over HTTP: your own, a model, or the built-in guide.
 
     Ctrl-C or SIGTERM stops the server; running streams get a few seconds to end, and those of
     --durable continue in the next process. A second Ctrl-C stops it at once. Logs go to stderr;
