@@ -22,6 +22,7 @@ from coreason_client.cli.serve._serving import banner
 from coreason_client.server import AgentApp, AgentGroup, OpenAIAPI, running
 from tests.each import each
 from tests.server.log.valkey_server import ValkeyServer
+from tests.server.process.test_reload import replace
 
 from .command import PATIENCE, Process, coreason_here
 
@@ -286,8 +287,9 @@ def test_a_change_of_any_agent_restarts_them(tmp_path: Path) -> None:
         with client(f"{url}/v1") as made:
             assert ask(made, "pets_here.dog") == "woof hi done"
             assert ask(made, "other_here.dog") == "wuff hi done"
-            (tmp_path / "other_here.py").write_text(AGENTS.replace("woof", "growl"))
-            process.expect_error("other_here.py")
+        replace(tmp_path / "other_here.py", "def dog(")
+        process.expect_error("module other_here cannot be imported: SyntaxError")
+        replace(tmp_path / "other_here.py", AGENTS.replace("woof", "growl"))
         with client(f"{url}/v1") as made:  # the socket stays open meanwhile
             assert ask(made, "other_here.dog") == "growl hi done"
         process.signal(signal.SIGTERM)

@@ -1,7 +1,7 @@
 """The routes of the OpenAI-compatible API and their handlers."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from starlette.requests import Request
@@ -36,7 +36,7 @@ from ._settings import OpenAIAPI
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
 from ._writer import Writer
 
-__all__ = ["OpenAIHandlers", "OpenAIRoutes", "describe", "route_table"]
+__all__ = ["OpenAIRoutes", "describe"]
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
@@ -59,7 +59,22 @@ class OpenAIRoutes:
 
     def table(self) -> list[Route]:
         """Return the routes."""
-        return route_table(self)
+        response = "/v1/responses/{response_id}"
+        paths: list[tuple[set[str], str, Handler]] = [
+            ({"GET"}, "/v1/models", self.models),
+            ({"GET"}, "/v1/models/{model:path}", self.model),
+            ({"POST"}, "/v1/chat/completions", self.chat),
+            ({"POST"}, "/v1/responses", self.create),
+            ({"POST"}, f"{response}/cancel", self.cancel),
+            ({"GET"}, f"{response}/input_items", self.input_items),
+            ({"GET", "DELETE"}, response, self.response),
+        ]
+        table = []
+        for methods, path, handler in paths:
+            route = Route(path, handler)
+            route.methods = methods  # Route itself adds HEAD to GET
+            table.append(route)
+        return table
 
     # Models.
 
@@ -231,38 +246,6 @@ class OpenAIRoutes:
     async def _snapshot(self, runtime: Runtime, meta: StreamMeta) -> dict[str, Any]:
         written = await write_all(runtime, meta, self._response_writer(meta), waits=False)
         return written.response()
-
-
-class OpenAIHandlers(Protocol):
-    """The handlers of the routes."""
-
-    async def models(self, request: Request) -> Response: ...
-    async def model(self, request: Request) -> Response: ...
-    async def chat(self, request: Request) -> Response: ...
-    async def create(self, request: Request) -> Response: ...
-    async def cancel(self, request: Request) -> Response: ...
-    async def input_items(self, request: Request) -> Response: ...
-    async def response(self, request: Request) -> Response: ...
-
-
-def route_table(handlers: OpenAIHandlers) -> list[Route]:
-    """Return the routes of the API."""
-    response = "/v1/responses/{response_id}"
-    paths: list[tuple[set[str], str, Handler]] = [
-        ({"GET"}, "/v1/models", handlers.models),
-        ({"GET"}, "/v1/models/{model:path}", handlers.model),
-        ({"POST"}, "/v1/chat/completions", handlers.chat),
-        ({"POST"}, "/v1/responses", handlers.create),
-        ({"POST"}, f"{response}/cancel", handlers.cancel),
-        ({"GET"}, f"{response}/input_items", handlers.input_items),
-        ({"GET", "DELETE"}, response, handlers.response),
-    ]
-    table = []
-    for methods, path, handler in paths:
-        route = Route(path, handler)
-        route.methods = methods  # Route itself adds HEAD to GET
-        table.append(route)
-    return table
 
 
 def describe(model: str) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 A request goes to the handlers of one agent, which check it again as if it had come to them alone.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic_core import SchemaValidator, ValidationError
 from pydantic_core import core_schema as schema
@@ -16,12 +17,14 @@ from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._body import drain_body
 from ..http._gate import Gate, drop_body
-from ..http._problems import Problem
+from ..http._problems import PRINCIPAL, Problem
 from ._request import check_model, unknown_model
-from ._routes import OpenAIRoutes, describe, route_table
+from ._routes import OpenAIRoutes, describe
 from ._stored import stream_of
 
 __all__ = ["ServedModel", "SharedRoutes"]
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _UNREADABLE = object()
 _BODY = SchemaValidator(
@@ -45,15 +48,35 @@ class ServedModel(NamedTuple):
 
 
 class SharedRoutes:
-    """The handlers; the models are at least one. The limits of the first one apply to bodies."""
+    """The routes of at least one model; the limits of the first one apply to bodies."""
 
     def __init__(self, models: Sequence[ServedModel]) -> None:
         self._models = {model.name: model for model in models}
         self._first = models[0]
 
     def table(self) -> list[Route]:
-        """Return the routes."""
-        return route_table(self)
+        """Return the routes: those of one agent, each with a handler that chooses the agent."""
+        own = {"/v1/models": self.models, "/v1/models/{model:path}": self.model}
+        table = []
+        for same in zip(*(model.routes.table() for model in self._models.values()), strict=True):
+            path, handlers = same[0].path, [route.endpoint for route in same]
+            choose = self._owner if "{response_id}" in path else self._named
+            by_name = dict(zip(self._models, handlers, strict=True))
+            route = Route(path, own.get(path) or partial(self._forward, choose, by_name))
+            route.methods = same[0].methods  # Route itself adds HEAD to GET
+            table.append(route)
+        return table
+
+    async def _forward(
+        self,
+        choose: Callable[[Request], Awaitable[ServedModel]],
+        handlers: Mapping[str, Handler],
+        request: Request,
+    ) -> Response:
+        try:
+            return await handlers[(await choose(request)).name](request)
+        finally:
+            drop_body(request)
 
     # Models.
 
@@ -85,25 +108,8 @@ class SharedRoutes:
                 refused = refused or problem
         if refused is not None and not found:
             raise refused
+        request.scope[PRINCIPAL] = found[0][1]  # until the agent is known
         return found
-
-    # Answers: the body names the model.
-
-    async def chat(self, request: Request) -> Response:
-        """Answer a chat."""
-        return await self._answer(request, OpenAIRoutes.chat)
-
-    async def create(self, request: Request) -> Response:
-        """Create a response."""
-        return await self._answer(request, OpenAIRoutes.create)
-
-    async def _answer(
-        self, request: Request, handler: Callable[[OpenAIRoutes, Request], Awaitable[Response]]
-    ) -> Response:
-        try:
-            return await handler((await self._named(request)).routes, request)
-        finally:
-            drop_body(request)
 
     async def _named(self, request: Request) -> ServedModel:
         """Return the model that the body names.
@@ -121,41 +127,26 @@ class SharedRoutes:
                 await drain_body(request)
             raise
         if given is _UNREADABLE:
-            return self._first  # which refuses the body
+            return allowed[0][0]  # which refuses the body
         return self._models[check_model(given, *(model.name for model, _ in allowed))]
 
-    # Stored responses: the id is that of a stream, which has an owner.
+    async def _owner(self, request: Request) -> ServedModel:
+        """Return the model to which the response of the path belongs.
 
-    async def response(self, request: Request) -> Response:
-        """Return a response, as it stands or as a stream, or delete it."""
-        return await (await self._owner(request)).response(request)
-
-    async def cancel(self, request: Request) -> Response:
-        """Cancel a response."""
-        return await (await self._owner(request)).cancel(request)
-
-    async def input_items(self, request: Request) -> Response:
-        """Return the input of a response."""
-        return await (await self._owner(request)).input_items(request)
-
-    async def _owner(self, request: Request) -> OpenAIRoutes:
-        """Return the handlers of the agent to which a response belongs.
-
-        For an unknown id these are any handlers that know the key: they refuse it. An id of another
-        principal is refused in the same way.
+        For an unknown id, and for one of another principal, it is any model: that refuses it.
         """
         allowed = self._allowed(request)
         any_model = allowed[0][0]
         stream_id = stream_of(request.path_params["response_id"])
         if stream_id is None:
-            return any_model.routes
+            return any_model
         runtime = await any_model.runtime()
         try:
             owner = (await runtime.log.meta(stream_id)).principal
         except UnknownStream:
-            return any_model.routes
+            return any_model
         found = (model for model, principal in allowed if principal == owner)
-        return next(found, any_model).routes
+        return next(found, any_model)
 
 
 def _model_in(body: bytes) -> Any:
