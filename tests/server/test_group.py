@@ -299,7 +299,9 @@ def test_each_agent_is_below_its_id(url: str) -> None:
         assert http.get("/dog/page/config.json").json()["agent_id"] == "dog"
         assert http.get("/dog/openapi.json").json()["servers"] == [{"url": "/dog"}]
         for path in ("/", "/assist", "/streams/x", "/openapi.json", "/cow/health", "/dogs/health"):
-            assert http.get(path).status_code == 404, path
+            answer = http.get(path)
+            assert answer.status_code == 404, path
+            assert "Each agent has its own: /cat, /dog." in answer.json()["detail"]
         assert http.get("/dog%2Fhealth").status_code == 404
 
 

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from ..errors import ArgumentError
 from ._agent_ids import agent_name, default_agent_id, warn_if_shared
@@ -523,8 +524,11 @@ def parts_of(app: AgentApp) -> AppParts:
     return app._parts
 
 
-def asgi_stack(table: list[Route], parts: AppParts) -> ASGIApp:
-    """Return the routes of a table as an application, with the answers to other origins."""
+def asgi_stack(table: list[Route], parts: AppParts, *, not_found: str = "") -> ASGIApp:
+    """Return the routes of a table as an application, with the answers to other origins.
+
+    `not_found` tells clients what to do if there is no route.
+    """
     starlette = Starlette(
         routes=table,
         middleware=_middleware(
@@ -535,8 +539,16 @@ def asgi_stack(table: list[Route], parts: AppParts) -> ASGIApp:
         exception_handlers=dict.fromkeys(_REFUSED, parts.refusals.handle),
     )
     starlette.router.redirect_slashes = False  # the table has both forms
+    if not_found:
+        starlette.router.default = partial(_not_found, not_found)
     # Answers to other origins get their headers from a layer of Starlette.
     return starlette if parts.origins else _Shortcut(starlette, table, parts.refusals)
+
+
+async def _not_found(detail: str, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        raise Problem(404, "not-found", detail)
+    await WebSocketClose()(scope, receive, send)
 
 
 def _openai_routes(

@@ -60,7 +60,12 @@ class AgentGroup:
         self._first = (models or parts)[0]
         self._parts = parts
         self._metrics = MergedMetrics({one.options.agent_id: one.metrics for one in parts})
-        self._asgi = asgi_stack([*_openai_table(models), *self._table()], self._first)
+        paths = ", ".join(f"{root_path}/{agent_id}" for agent_id in self._apps)
+        self._asgi = asgi_stack(
+            [*_openai_table(models), *self._table()],
+            self._first,
+            not_found=f"There is nothing at this path. Each agent has its own: {paths}.",
+        )
 
     def _table(self) -> list[Route]:
         paths: list[tuple[set[str], str, Handler]] = [
