@@ -42,7 +42,7 @@ from ._errors import bad_request, unknown_response
 from ._messages import chat_message, item_messages
 from ._stored import answer_of, item_stream, load_turns, stream_of
 
-__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest"]
+__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "check_model", "unknown_model"]
 
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:openai:idempotency-key")
@@ -112,7 +112,7 @@ class OpenAIRequest(StreamRequest):
             Problem: 400 or 404, naming the parameter.
         """
         self._values = values = _json(body)
-        _check_model(values.get("model"), self._model.name)
+        check_model(values.get("model"), self._model.name)
         _check_supported(values, self._model.settings)
         self.asked = self.read(values, {})
         _check_sizes(self.asked.messages, self._model.options)
@@ -354,12 +354,24 @@ def _json(body: bytes) -> dict[str, Any]:
     return values
 
 
-def _check_model(given: Any, name: str) -> None:
+def check_model(given: Any, *names: str) -> str:
+    """Return the name of a model that a request gives.
+
+    Raises:
+        Problem: 400 or 404, naming the known models.
+    """
     if not isinstance(given, str) or not given:
-        raise bad_request("model", f"model must be given: this server has {name}.")
-    if given != name:
-        detail = f"There is no such model: this server has {name}."
-        raise Problem(404, "model-not-found", detail, errors=[{"loc": ["model"], "msg": detail}])
+        raise bad_request("model", f"model must be given: this server has {', '.join(names)}.")
+    if given not in names:
+        raise unknown_model(*names, param="model")
+    return given
+
+
+def unknown_model(*names: str, param: str | None = None) -> Problem:
+    """Return the refusal of a model that does not exist, naming those that do."""
+    detail = f"There is no such model: this server has {', '.join(names)}."
+    errors = [] if param is None else [{"loc": [param], "msg": detail}]
+    return Problem(404, "model-not-found", detail, errors=errors)
 
 
 def _check_sizes(messages: Sequence[ChatMessage], options: Options) -> None:
