@@ -188,7 +188,8 @@ class AgentStream:
         A turn that was cancelled or failed has the text written so far; `history.turns` has the
         `outcome` of each. Only turns of the same key and agent are returned: at most `limit`, at
         most 1,000, and at most `max_bytes` bytes of JSON in total. The last turn is always
-        returned, whatever its size.
+        returned, whatever its size. They come from the store or, for a client of the
+        OpenAI-compatible API that sends its whole conversation, from the request.
         """
         stored = await self._steps.turns(self._writer.turns, limit, max_bytes)
         if sum(map(len, stored)) <= LARGE_BODY:

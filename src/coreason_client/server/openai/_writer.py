@@ -65,21 +65,25 @@ class Writer(ABC):
     def feed(self, entries: Iterable[bytes]) -> bytes:
         """Return what the next entries add."""
         fold, add_piece = self.fold, self._add_piece
-        for entry in entries:
+        for entry in () if self.has_ended else entries:
             text = delta_json(entry)
             if text is None:
                 self._add_all(fold.add(as_packet(entry)))
+                if self.has_ended:
+                    break
             elif fold.part is Part.TEXT:
                 add_piece(text)
             else:
                 self._add_all(fold.add_text(text))
-        out, self._out = self._out, []
-        return b"".join(out)
+        return self._take()
+
+    def _take(self) -> bytes:
+        out = b"".join(self._out)
+        self._out.clear()
+        return out
 
     def _add_all(self, events: Iterable[AnswerEvent]) -> None:
         for event in events:
-            if self.has_ended:
-                return
             if isinstance(event, Markdown | Media | Artifact):
                 self._add_markdown(as_markdown(event))
             else:
