@@ -18,8 +18,9 @@ r"""An agent as a model for every OpenAI client; its answer goes on after `kill 
 
        curl -N "http://127.0.0.1:8000/v1/responses/ID?stream=true&starting_after=NUMBER"
 
-The number of days is not in the question, so the agent looks it up. That is a step: after the kill
-it is not looked up again.
+The number of days is not in the question, so the agent looks it up and reports that as the call of a
+tool, which is an item of type `mcp_call` for clients. It is a step too: after the kill the number is
+not looked up again.
 """
 
 import argparse
@@ -55,7 +56,9 @@ def make_agent(pause: float) -> Callable[[ServiceRequest, AgentStream], Awaitabl
         history = await stream.history()
         place = stream.question.rstrip(".?!").split()[-1]
         await stream.thought(f"I look up how many days to stay in {place}.")
+        call_id = await stream.tool_call("look_up_days", {"place": place})
         days = await look_up_days(place)
+        await stream.tool_result(call_id, days)
         await stream.cite(f"https://trips.example/{place}", title=f"A guide to {place}")
         if history:
             await stream.write("After that: ")

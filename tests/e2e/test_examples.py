@@ -161,6 +161,8 @@ def test_a_response_of_the_openai_agent_goes_on_after_a_kill(tmp_path: Path) -> 
     deltas = [event.delta for event in events if isinstance(event, ResponseTextDeltaEvent)]
     text = events[-1].response.output_text
     assert "".join(deltas) == text
+    kinds = [item.type for item in events[-1].response.output]
+    assert kinds == ["reasoning", "mcp_call", "message"]
     assert text.startswith("5 days in Kyoto.\n\n* **Day 1:** walk")
     assert text.count("walk and look at everything.") == 5
     assert more.output_text.startswith("After that: 4 days in Lima.")
