@@ -18,9 +18,9 @@ r"""An agent as a model for every OpenAI client; its answer goes on after `kill 
 
        curl -N "http://127.0.0.1:8000/v1/responses/ID?stream=true&starting_after=NUMBER"
 
-The number of days is not in the question, so the agent looks it up and reports that as the call of a
-tool, which is an item of type `mcp_call` for clients. It is a step too: after the kill the number is
-not looked up again.
+The number of days is not in the question, so the agent looks it up and reports the call of a tool,
+which is an item of type `mcp_call` for clients. It is a step too: after the kill the number is not
+looked up again.
 """
 
 import argparse
