@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-HERE: Final = Path(__file__).parent
-FOLDER: Final = Path(sys.prefix) / "a2a-clients"
+FOLDER: Final = Path(sys.prefix) / "clients"
 INSTALL_SECONDS: Final = 50
 RUN_SECONDS: Final = 20
 
