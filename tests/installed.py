@@ -68,13 +68,15 @@ def _missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-def run(command: list[str], env: dict[str, str], folder: Path) -> dict[str, Any]:
+def run(
+    command: list[str], env: dict[str, str], folder: Path, timeout: float = RUN_SECONDS
+) -> dict[str, Any]:
     """Run a client, and return the JSON object that it prints."""
     done = subprocess.run(
         command,
         cwd=folder,
         env={**os.environ, **env},
-        timeout=RUN_SECONDS,
+        timeout=timeout,
         capture_output=True,
         text=True,
         check=False,

@@ -12,7 +12,7 @@ from coreason_manifest.definitions.message import ChatMessage, TextPart
 
 from ..engine._conversation import question_of
 from ..engine._runtime import Runtime
-from ..errors import LogError, UnknownStream
+from ..errors import LogError, RequestConflict, UnknownStream
 from ..http._admission import Admission, Admitted, ReadByPath, owned
 from ..http._body import drain_body
 from ..http._gate import Gate
@@ -116,7 +116,9 @@ class OpenAIRoutes:
             return self._stream(admitted, writer)
         if asked.asked.in_background:
             admitted.reader.release()
-            return self._json(admitted.meta, await self._snapshot(admitted.runtime, admitted.meta))
+            made = await self._snapshot(admitted.runtime, admitted.meta)
+            # Only a client that uses its id has got this.
+            return self._json(admitted.meta, made, is_delivered=False)
         written = await self._whole(request, admitted, writer)
         if written is None:
             return Response(status_code=499)
@@ -128,6 +130,12 @@ class OpenAIRoutes:
         except (Problem, LogError) as error:
             if getattr(error, "status", None) != 408:  # 408: the body did not arrive
                 await drain_body(asked.http)
+            if isinstance(error, RequestConflict):
+                detail = (
+                    "The Idempotency-Key was used before with another body: use a new key for a "
+                    "new body."
+                )
+                raise Problem(409, "request-conflict", detail) from None
             raise
 
     def _stream(self, admitted: Admitted, writer: Writer) -> Response:
@@ -152,8 +160,11 @@ class OpenAIRoutes:
         finally:
             runtime.producers.remove_reader(meta)
 
-    def _json(self, meta: StreamMeta, value: dict[str, Any]) -> Response:
-        self._model.repeats.delivered(meta.stream_id)
+    def _json(
+        self, meta: StreamMeta, value: dict[str, Any], *, is_delivered: bool = True
+    ) -> Response:
+        if is_delivered:
+            self._model.repeats.delivered(meta.stream_id)
         headers = {"X-Request-ID": str(meta.request_id), "X-Stream-ID": str(meta.stream_id)}
         return JSONResponse(value, headers=headers)
 
