@@ -43,9 +43,12 @@ from ._wire import close, events, tokens
 
 __all__ = [
     "BYTES",
+    "CHUNKS",
+    "EVENTS",
     "FAST",
     "FIELDS",
     "MEMORY",
+    "MODEL",
     "PERIOD",
     "PLAIN",
     "SQLITE",
@@ -67,6 +70,9 @@ STREAMS = 100
 
 PERIOD = 0.05
 """Seconds of sleep after every token: 20 tokens per second."""
+
+MODEL: Final = "agent"
+"""The name of the agent as a model."""
 
 _PAUSE = 0.3  # seconds between the first token and the others, and before the end
 _MOST = 1_000  # packets of a stream
@@ -100,7 +106,7 @@ def _ours(log: StreamLog) -> AgentApp:
             await asyncio.sleep(PERIOD)
         await asyncio.sleep(_PAUSE)
 
-    return AgentApp(agent, log=log)
+    return AgentApp(agent, log=log, agent_id=MODEL, openai=True)
 
 
 def _on_valkey(address: str) -> AgentApp:
@@ -118,6 +124,29 @@ def _fields() -> list[Any]:
 def _bytes() -> list[Any]:
     ready = [*tokens(_MOST - 1, _TOKEN, _STREAM), close(_MOST - 1, _STREAM)]
     return list(events(ready, with_ids=True, stream=_STREAM))
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _chat_chunks() -> list[Any]:
+    """Return chunks of a chat completion, ready made."""
+    about = {"id": f"chatcmpl-{_STREAM.hex}", "created": 1_780_000_000, "model": MODEL}
+    chunk = {**about, "object": "chat.completion.chunk"}
+    choice = {"index": 0, "delta": {"content": _TOKEN}, "logprobs": None, "finish_reason": None}
+    data = _compact({**chunk, "choices": [choice]})
+    return [*({"data": data} for _ in range(_MOST)), {"data": "[DONE]"}]
+
+
+def _response_events() -> list[Any]:
+    """Return events of the Responses API, ready made."""
+    kind = "response.output_text.delta"
+    where = {"item_id": f"msg_{_STREAM.hex}_0", "output_index": 0, "content_index": 0}
+    event = {"type": kind, **where, "delta": _TOKEN, "logprobs": []}
+    numbered = [_compact({**event, "sequence_number": number}) for number in range(_MOST)]
+    last = {"event": "response.completed", "data": "{}"}
+    return [*({"event": kind, "data": data} for data in numbered), last]
 
 
 def _sse_starlette(ready: list[Any]) -> Starlette:
@@ -141,12 +170,15 @@ def _sse_starlette(ready: list[Any]) -> Starlette:
 
 MEMORY, SQLITE, VALKEY = "memory log", "SQLite log", "Valkey log"
 FIELDS, BYTES = "sse-starlette", "sse-starlette given bytes"
+CHUNKS, EVENTS = "sse-starlette with prepared chunks", "sse-starlette with prepared events"
 _KINDS: dict[str, _Make] = {
     MEMORY: lambda _, __: _ours(MemoryStreamLog()),
     SQLITE: lambda folder, _: _ours(SQLiteStreamLog(folder / "log")),
     VALKEY: lambda _, address: _on_valkey(address),
     FIELDS: lambda _, __: _sse_starlette(_fields()),
     BYTES: lambda _, __: _sse_starlette(_bytes()),
+    CHUNKS: lambda _, __: _sse_starlette(_chat_chunks()),
+    EVENTS: lambda _, __: _sse_starlette(_response_events()),
 }
 
 

@@ -33,7 +33,7 @@ from ._token_agents import (
     VALKEY,
 )
 
-__all__ = ["table"]
+__all__ = ["Readers", "Run", "load", "table"]
 
 _TOKENS = 40  # of a stream, after the first
 _TOKENS_FOR_PROFILES = 900
@@ -44,16 +44,14 @@ _OPENING_GOALS = {MEMORY: at_most(1.3), SQLITE: at_most(1.6), VALKEY: at_most(1.
 _KINDS = (FIELDS, MEMORY, SQLITE, VALKEY, BYTES)
 
 
-class _Readers:
-    """Simultaneous requests for streams of `tokens` packets, one before and one after them."""
+class Readers:
+    """Simultaneous requests for streams, each of which has so many events in the end."""
 
-    def __init__(self, port: int, streams: int, tokens: int) -> None:
-        self._all = [
-            CountingReader(port, assist_request(str(tokens), number)) for number in range(streams)
-        ]
+    def __init__(self, readers: list[CountingReader], expected: int) -> None:
+        self._all = readers
         self._selector = selectors.DefaultSelector()
         self._deadline = time.monotonic() + _LONGEST_RUN
-        self._expected = tokens + 2
+        self._expected = expected
         self.count = 0
 
     def __enter__(self) -> Self:
@@ -91,7 +89,7 @@ class _Readers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """The figures of a subject in one round; CPU times are per packet or per opened stream."""
 
     opening_cpu: float
@@ -101,10 +99,17 @@ class _Run:
     packets_per_second: float
 
 
-def _load(server: Child, store: Valkey | None, tokens: int) -> _Run:
+def _load(server: Child, store: Valkey | None, tokens: int) -> Run:
+    requests = (assist_request(str(tokens), number) for number in range(STREAMS))
+    readers = [CountingReader(server.port, request) for request in requests]
+    # One packet comes before the tokens, and one after them.
+    return load(server, store, Readers(readers, tokens + 2), tokens)
+
+
+def load(server: Child, store: Valkey | None, reading: Readers, tokens: int) -> Run:
     """Open all streams at once; measure the CPU from the last first packet to the last token."""
     cpu_before = server.cpu_seconds()
-    with _Readers(server.port, STREAMS, tokens) as readers:
+    with reading as readers:
         readers.read_until(STREAMS)
         count_before, before = readers.count, _clocks(server, store)
         opening_cpu = server.cpu_seconds() - cpu_before
@@ -114,7 +119,7 @@ def _load(server: Child, store: Valkey | None, tokens: int) -> _Run:
             end - start for start, end in zip(before, _clocks(server, store), strict=True)
         )
         readers.read_to_the_end()
-        return _Run(
+        return Run(
             opening_cpu=opening_cpu / STREAMS,
             server_cpu=server_cpu / packets,
             store_cpu=store_cpu / packets,
@@ -136,9 +141,9 @@ def _subject(kind: str, stack: str) -> Iterator[tuple[Child, Valkey | None]]:
             yield server, store
 
 
-def _measured(stack: str, effort: Effort) -> dict[str, list[_Run]]:
+def _measured(stack: str, effort: Effort) -> dict[str, list[Run]]:
     """Let the subjects take short turns, after one turn each that does not count."""
-    runs: dict[str, list[_Run]] = {kind: [] for kind in _KINDS}
+    runs: dict[str, list[Run]] = {kind: [] for kind in _KINDS}
     with ExitStack() as servers:
         started = {kind: servers.enter_context(_subject(kind, stack)) for kind in _KINDS}
         for number in range(effort.rounds + 1):

@@ -209,6 +209,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.a2a",
         "coreason_client.a2a._grpc",
         "coreason_client.a2a._v03",
+        "coreason_client.server.answer",
         "coreason_client.server.engine",
         "coreason_client.server.http",
         "coreason_client.server.log",

@@ -1,5 +1,6 @@
 """Packages that import their names when they are first used."""
 
+import subprocess
 import sys
 from types import ModuleType
 
@@ -50,3 +51,14 @@ def test_a_list_of_names_can_be_changed_without_harm(package: ModuleType) -> Non
     _, names = lazy(PACKAGE, {}, ("a", "b"))
     names().clear()
     assert names() == ["a", "b"]
+
+
+def test_the_sync_client_is_imported_without_modules_that_it_needs_later_or_never() -> None:
+    heavy = "{'asyncio', 'anyio', 'h11', 'httpcore2', 'aiohttp', 'starlette', 'typer'}"
+    program = (
+        "import sys\nfrom coreason_client import CAPClient\n"
+        f"print(sorted({heavy} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-I", "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n"

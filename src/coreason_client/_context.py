@@ -4,12 +4,14 @@ The stream is found through context variables. The server sets it, and the AI cl
 that the calls of a run are steps of a durable agent.
 """
 
-import asyncio
 import contextvars
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio  # a program with the sync client does not need it
 
 __all__ = [
     "current_stream",
@@ -30,7 +32,7 @@ class _Agent:
     """
 
     stream: Any
-    loop: asyncio.AbstractEventLoop
+    loop: "asyncio.AbstractEventLoop"
     durable: bool
 
 
@@ -41,7 +43,9 @@ _sync_stream: contextvars.ContextVar[Any] = contextvars.ContextVar("sync_stream"
 
 def set_current_stream(stream: object, *, durable: bool) -> None:
     """Regard this context, which is on the event loop, as that of the agent of a stream."""
-    _agent.set(_Agent(stream, asyncio.get_running_loop(), durable))
+    from asyncio import get_running_loop
+
+    _agent.set(_Agent(stream, get_running_loop(), durable))
 
 
 def set_current_sync_stream(stream: object) -> None:
@@ -61,8 +65,10 @@ def durable_stream() -> Any:
     The context variables of an agent are also those of its threads, which may have their own event
     loop.
     """
+    from asyncio import get_running_loop
+
     agent = _agent.get()
-    if agent is None or not agent.durable or asyncio.get_running_loop() is not agent.loop:
+    if agent is None or not agent.durable or get_running_loop() is not agent.loop:
         return None
     return agent.stream
 

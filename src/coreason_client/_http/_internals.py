@@ -12,12 +12,13 @@ A client does not say which proxy it uses, which `_transport_for_url` and `_prox
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Any
-
-import httpcore2
+from typing import TYPE_CHECKING, Any
 
 from .._fallback import report_fallback
 from ._types import DEFAULT_PORTS
+
+if TYPE_CHECKING:
+    import httpcore2  # loaded with the first client, because it needs as long as all of ours
 
 __all__ = [
     "close_body_with_response",
@@ -30,7 +31,7 @@ __all__ = [
 # Closing a connection, which differs between threads and event loops.
 
 
-def close_stream(stream: httpcore2.NetworkStream) -> None:
+def close_stream(stream: "httpcore2.NetworkStream") -> None:
     """Close a connection and wake a thread that is reading from it."""
     # Closing a descriptor does not wake a thread that is reading from it, but `shutdown` does.
     # `socket.socket.shutdown`, because that of a TLS socket removes the object the reader uses.
@@ -41,7 +42,7 @@ def close_stream(stream: httpcore2.NetworkStream) -> None:
     stream.close()
 
 
-async def close_stream_async(stream: httpcore2.AsyncNetworkStream) -> None:
+async def close_stream_async(stream: "httpcore2.AsyncNetworkStream") -> None:
     """Close a connection; its event loop wakes a task that is reading from it."""
     await stream.aclose()
 

@@ -227,8 +227,10 @@ class _ModelAgent:
     async def answer(self, request: ServiceRequest, stream: "AgentStream") -> None:
         """Answer one request."""
         requested = request.payload.messages or []
+        # A request of CAP that has answers is the whole conversation.
         has_answers = any(message.role is Role.ASSISTANT for message in requested)
-        limit = 0 if has_answers else self.history_turns
+        brings_history = "earlier" in type(request).model_fields
+        limit = 0 if has_answers and not brings_history else self.history_turns
         turns = (await stream.history(limit)).turns if limit else ()
         earlier = [turn for turn in turns if turn.outcome not in _REJECTED]
         try:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coreason_client.server import AgentStream
 from coreason_client.server._off_loop import LARGE_BODY
-from coreason_client.server.cap._request import fingerprint
+from coreason_client.server.http._body import fingerprint
 from coreason_manifest.definitions.service import ServiceRequest
 
 

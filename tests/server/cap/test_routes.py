@@ -17,14 +17,14 @@ from starlette.routing import Mount
 
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
 from coreason_client.server.cap import _routes as routes
-from coreason_client.server.http._admission import Admitted
-from coreason_client.server.http._cursor import Cursor
-from coreason_client.server.http._stream_response import EventStream
 from coreason_client.server.cap._routes import Routes
 from coreason_client.server.engine._quotas import Unit
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.errors import PositionGone
+from coreason_client.server.http._admission import Admitted
+from coreason_client.server.http._cursor import Cursor
 from coreason_client.server.http._gate import Gate
+from coreason_client.server.http._stream_response import EventStream
 from coreason_client.server.log import Claim, StreamMeta
 from coreason_client.server.observe._metrics import NO_METRICS
 from coreason_manifest.definitions.service import ServiceRequest

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from coreason_client.server.engine._frames import Frames
 from coreason_client.server.http._cursor import (
     MAX_CURSOR_LENGTH,
     Cursor,
     parse_cursor,
     stream_in_path,
 )
-from coreason_client.server.engine._frames import Frames
 from coreason_client.server.http._problems import Problem
 
 ID = "123e4567-e89b-12d3-a456-426614174000"

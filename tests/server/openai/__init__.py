@@ -1,1 +1,1 @@
-"""The OpenAI-compatible API, judged by the clients that people use."""
+"""The OpenAI-compatible API."""

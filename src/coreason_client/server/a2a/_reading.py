@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
+from ..answer import as_packet
 from ..engine._runtime import Runtime
 from ..errors import PositionGone, UnknownStream
 from ..log.base import Follower, Page, StreamLog, StreamMeta
@@ -36,7 +37,6 @@ __all__ = [
 _POSITION: Final = re.compile(r"([1-9]\d{0,8}):(\d{1,9})(?::([1-9]\d{0,17}))?", re.ASCII)
 _EPOCH: Final = re.compile(rb"id: [^:]+:\d+:(\d+)")
 _PAGE: Final = 512
-_DATA: Final = b"\ndata: "
 _OPENING_POLL: Final = 0.05
 _PATIENCE: Final = 1.0
 NEVER_OPENED: Final = 60.0
@@ -223,7 +223,7 @@ class TaskReading:
     def end_with(self, entries: Sequence[bytes]) -> None:
         """Add the last entries of the turn, which need not be in the log yet."""
         for entry in entries:
-            self.fold.add(_packet(entry))
+            self.fold.add(as_packet(entry))
         self._turn_ended = True
 
     async def _begin(self, turn: TurnRef) -> Event:
@@ -252,22 +252,17 @@ class TaskReading:
         self._turn_ended = page.ended
         if self._skips:
             for entry in page.entries:
-                self.fold.skip(_packet(entry))
+                self.fold.skip(as_packet(entry))
             return []
         found: list[Streamed] = []
         seq = self.position.seq - len(page.entries)
         for entry in page.entries:
             seq += 1
-            events = self.fold.add(_packet(entry))
+            events = self.fold.add(as_packet(entry))
             found += [Streamed(event, None) for event in events[:-1]]
             position = EventPosition(self._turn, seq, _epoch(entry))
             found += [Streamed(event, position) for event in events[-1:]]
         return found
-
-
-def _packet(entry: bytes) -> JSON:
-    packet: JSON = from_json(entry.partition(_DATA)[2])
-    return packet
 
 
 def _epoch(entry: bytes) -> int:

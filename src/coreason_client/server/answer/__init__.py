@@ -1,9 +1,8 @@
 """The answer of an agent as events that every protocol needs, folded from its packets. No I/O."""
 
 from ._entries import as_packet, delta_json, has_rewind, split_entries, valid_entries
-from ._fold import (
+from ._events import (
     AnswerEvent,
-    AnswerFold,
     Artifact,
     Began,
     Cited,
@@ -21,8 +20,9 @@ from ._fold import (
     ToolCall,
     ToolResult,
     Warned,
+    as_markdown,
 )
-from ._markdown import as_markdown
+from ._fold import AnswerFold
 
 __all__ = [
     "AnswerEvent",

@@ -6,8 +6,7 @@ every event: an agent may use the name of one for its own, and then it is an `Ot
 """
 
 from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 from coreason_manifest.definitions.rewind import rewound_to
 
@@ -20,162 +19,28 @@ from .._packet_names import (
     TOOL_RESULT,
     USAGE,
 )
-
-__all__ = [
-    "AnswerEvent",
-    "AnswerFold",
-    "Artifact",
-    "Began",
-    "Cited",
-    "Ended",
-    "Finished",
-    "Markdown",
-    "Media",
-    "Other",
-    "Part",
-    "Progress",
-    "Question",
-    "Rewound",
-    "Text",
-    "Thought",
-    "ToolCall",
-    "ToolResult",
-    "Warned",
-]
-
-
-class Part(Enum):
-    """A part of an answer that has several pieces."""
-
-    TEXT = "text"
-    THOUGHTS = "thoughts"
-
-
-class Began(NamedTuple):
-    """A part begins; only one is open at a time."""
-
-    part: Part
-
-
-class Ended(NamedTuple):
-    """The open part has ended."""
-
-    part: Part
-
-
-class Text(NamedTuple):
-    """A piece of text, as JSON."""
-
-    json: bytes
-
-
-class Thought(NamedTuple):
-    """A thought, which is not a part of the answer."""
-
-    text: str
-
-
-class ToolCall(NamedTuple):
-    """A tool of the agent is called."""
-
-    call_id: str
-    name: str
-    arguments: Any
-
-
-class ToolResult(NamedTuple):
-    """The result of a call; `has_ended` is False if the answer ended before the call did."""
-
-    call: ToolCall
-    value: Any
-    is_error: bool
-    has_ended: bool = True
-
-
-class Cited(NamedTuple):
-    """Sources: `CitationItem` objects."""
-
-    citations: list[dict[str, Any]]
-
-
-class Markdown(NamedTuple):
-    """A block of Markdown."""
-
-    text: str
-
-
-class Media(NamedTuple):
-    """Images and the like: `MediaItem` objects."""
-
-    items: list[dict[str, Any]]
-
-
-class Artifact(NamedTuple):
-    """A result beside the text, or a piece of one: the data of an ARTIFACT event."""
-
-    data: dict[str, Any]
-
-
-class Question(NamedTuple):
-    """The agent asks the user; the text that follows is the question."""
-
-    text: str
-
-
-class Progress(NamedTuple):
-    """The progress of a step: a `ProgressUpdate` object."""
-
-    data: dict[str, Any]
-
-
-class Warned(NamedTuple):
-    """An error after which the answer goes on: a `StreamError` object."""
-
-    error: dict[str, Any]
-
-
-class Other(NamedTuple):
-    """An event that only the agent and its own clients know."""
-
-    event: dict[str, Any]
-
-
-class Rewound(NamedTuple):
-    """All packets after this one are void."""
-
-    to_seq: int
-
-
-class Finished(NamedTuple):
-    """The answer has ended.
-
-    `asks` is the reason if the agent waits for the user. `error` is the `StreamError` object that
-    ended it. `limit` says why the model stopped before it was done, if it did.
-    """
-
-    error: dict[str, Any] | None = None
-    asks: str | None = None
-    limit: Literal["length", "content_filter"] | None = None
-
-
-AnswerEvent: TypeAlias = (
-    Began
-    | Ended
-    | Text
-    | Thought
-    | ToolCall
-    | ToolResult
-    | Cited
-    | Markdown
-    | Media
-    | Artifact
-    | Question
-    | Progress
-    | Warned
-    | Other
-    | Rewound
-    | Finished
+from ._events import (
+    AnswerEvent,
+    Artifact,
+    Began,
+    Cited,
+    Ended,
+    Finished,
+    Markdown,
+    Media,
+    Other,
+    Part,
+    Progress,
+    Question,
+    Rewound,
+    Text,
+    Thought,
+    ToolCall,
+    ToolResult,
+    Warned,
 )
+
+__all__ = ["AnswerFold"]
 
 _JSON: TypeAlias = dict[str, Any]
 _COUNTS: Final = (

@@ -1,31 +1,35 @@
-"""The routes of the server and their handlers."""
+"""The requests of CAP, the routes of the server and their handlers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Literal, TypeAlias
 from uuid import UUID
 
+from pydantic import ValidationError
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from coreason_manifest.definitions.service import HealthCheckResponse
+from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
+from .._options import Options
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
-from ..http._admission import Admission, Admitted, owned
+from ..http._admission import Admission, Admitted, ParsedBody, StreamRequest, owned
 from ..http._auth import Keys
-from ..http._body import drain_body
-from ..http._cursor import stream_in_path
+from ..http._body import count_messages, drain_body, fingerprint
+from ..http._cursor import Cursor, parse_cursor, stream_in_path
+from ..http._decision import RequestFacts
 from ..http._gate import Gate
-from ..http._problems import Problem
+from ..http._problems import Problem, validation_problem
 from ..http._stream_response import EventStream
 from ..observe import _log_lines
 from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
 from ._openapi import openapi
-from ._request import CapRequest, ReadRequest
 
 __all__ = ["Routes"]
 
@@ -80,13 +84,15 @@ class Routes:
 
     async def assist(self, request: Request) -> Response:
         """Start, join or resume the stream of a request."""
-        return await self._read(request, self._admission.admit(CapRequest(request, self._options)))
+        return await self._read(
+            request, self._admission.admit(_AssistRequest(request, self._options))
+        )
 
     async def stream(self, request: Request) -> Response:
         """Read the stream of the path, or cancel it."""
         if request.method == "DELETE":
             return await self._cancel(request)
-        return await self._read(request, self._admission.admit(ReadRequest(request)))
+        return await self._read(request, self._admission.admit(_ReadRequest(request)))
 
     async def _read(self, request: Request, admission: Awaitable[Admitted]) -> Response:
         try:
@@ -197,3 +203,83 @@ def _health(runtime: Runtime) -> Literal["ok", "degraded", "maintenance"]:
     if runtime.closing:
         return "maintenance"
     return "ok" if runtime.log_works else "degraded"
+
+
+# Requests: their heads and bodies.
+
+
+class _AssistRequest(StreamRequest):
+    """A `POST /assist`."""
+
+    def __init__(self, request: Request, options: Options) -> None:
+        super().__init__(request)
+        self._options = options
+        self._named: UUID | None = None
+
+    def facts(self, principal: str) -> RequestFacts:
+        """Return the position and the id in the head."""
+        headers = self.http.headers
+        cursor = _cursor(headers)
+        self._named = _request_id(headers)
+        return RequestFacts(principal, cursor, named=self._named)
+
+    def parse(self, body: bytes, question: Callable[[ServiceRequest], bytes]) -> ParsedBody:
+        """Validate a body and prepare it for a new stream.
+
+        A body without a request_id gets the one that `X-Request-ID` has named. An id in the body
+        takes precedence, because some proxies write the header.
+
+        Raises:
+            Problem: 422, naming the fields.
+        """
+        _check_messages(body, self._options)
+        try:
+            request = ServiceRequest.model_validate_json(body)
+        except ValidationError as error:
+            raise validation_problem(error) from None
+        if self._named is not None and "request_id" not in request.model_fields_set:
+            request = request.model_copy(update={"request_id": self._named})
+        return ParsedBody(request, fingerprint(body), question(request))
+
+
+class _ReadRequest(StreamRequest):
+    """A `GET /streams/{stream_id}`."""
+
+    def facts(self, principal: str) -> RequestFacts:
+        """Return the stream of the path, and the position in the head."""
+        stream_id = stream_in_path(self.http.path_params["stream_id"])
+        return RequestFacts(principal, _cursor(self.http.headers), reads=stream_id)
+
+
+def _check_messages(body: bytes, options: Options) -> None:
+    if len(body) <= options.max_messages and len(body) <= options.max_parts:
+        return  # each one has more than a byte
+    messages, parts = count_messages(body)
+    if messages > options.max_messages:
+        raise _too_many("messages", f"{options.max_messages} messages, got {messages}")
+    if parts > options.max_parts:
+        raise _too_many("parts", f"{options.max_parts} parts of messages, got {parts}")
+
+
+def _too_many(what: str, limit: str) -> Problem:
+    detail = f"A request may have at most {limit}."
+    errors = [{"loc": ["payload", "messages"], "msg": detail}]
+    return Problem(422, f"too-many-{what}", detail, errors=errors)
+
+
+def _request_id(headers: Headers) -> UUID | None:
+    given = headers.get("x-request-id")
+    if given is not None:
+        with suppress(ValueError):
+            return UUID(given)
+    return None
+
+
+def _cursor(headers: Headers) -> Cursor | None:
+    values = headers.getlist("last-event-id")
+    if not values:
+        return None
+    try:
+        return parse_cursor(",".join(values))
+    except ValueError as error:
+        raise Problem(400, "bad-last-event-id", f"{error}.") from None

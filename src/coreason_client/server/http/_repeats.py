@@ -2,8 +2,9 @@
 
 The SDKs of OpenAI repeat a request whose connection was lost, and only a counter in a header tells
 that it is a repetition. Such a request joins the newest stream of an equal request that began in
-the last minute and whose response was never delivered completely; this process knows only of its
-own deliveries. Equal requests that are no repetitions get streams of their own.
+the last minute, unless this process has written its whole response some time ago: the SDKs repeat
+within seconds, so that response has arrived. Equal requests that are no repetitions get streams of
+their own.
 
 So that every process finds the stream, the id of a request is made from its digest, the minute and
 a number. A number that another request has taken is noticed when the stream is opened, and the next
@@ -19,7 +20,8 @@ from ..log.base import StreamLog, StreamMeta
 __all__ = ["Repeats"]
 
 _SECONDS = 60.0
-_MAX_KNOWN = 10_000  # digests of the current and the last minute, and deliveries of each
+_LONGEST_PAUSE = 10.0  # seconds between a lost response and its repetition
+_MAX_KNOWN = 10_000  # digests, and whole responses
 _MAX_CANDIDATES = 8  # of one minute; more equal requests are hardly open at the same time
 _NAMESPACE = uuid5(NAMESPACE_URL, "urn:coreason:repeated-request")
 
@@ -31,7 +33,7 @@ class Repeats:
         self._clock = clock
         self._minute = 0
         self._next: dict[tuple[int, str], int] = {}
-        self._delivered: dict[UUID, int] = {}  # and the minute
+        self._written: dict[UUID, float] = {}  # whole responses, and when they were written
 
     def new_id(self, digest: str) -> UUID:
         """Return an id for a request that is not a repetition."""
@@ -53,9 +55,10 @@ class Repeats:
                 return found.request_id
         return None
 
-    def delivered(self, stream_id: UUID) -> None:
-        """Record that a response was delivered completely."""
-        self._delivered[stream_id] = self._now()
+    def written(self, stream_id: UUID) -> None:
+        """Record that a whole response was written; the client may not have it yet."""
+        self._now()
+        self._written[stream_id] = self._clock()
 
     async def _newest(
         self, log: StreamLog, principal: str, digest: str, minute: int
@@ -70,17 +73,21 @@ class Repeats:
         return None
 
     def _may_join(self, meta: StreamMeta) -> bool:
-        is_recent = self._clock() - meta.opened_at <= _SECONDS
-        return is_recent and meta.stream_id not in self._delivered
+        now = self._clock()
+        written = self._written.get(meta.stream_id, now)
+        return now - meta.opened_at <= _SECONDS and now - written <= _LONGEST_PAUSE
 
     def _now(self) -> int:
-        minute = int(self._clock() // _SECONDS)
-        too_many = len(self._next) > _MAX_KNOWN or len(self._delivered) > _MAX_KNOWN
-        if minute != self._minute or too_many:
+        """Return the current minute, after forgetting what is too old or too much."""
+        now = self._clock()
+        minute = int(now // _SECONDS)
+        if minute != self._minute:
             self._minute = minute
-            oldest = minute if too_many else minute - 1
-            self._next = {key: n for key, n in self._next.items() if key[0] >= oldest}
-            self._delivered = {key: n for key, n in self._delivered.items() if n >= oldest}
+            self._next = {key: n for key, n in self._next.items() if key[0] == minute - 1}
+            self._written = {id_: at for id_, at in self._written.items() if at > now - _SECONDS}
+        for known in (self._next, self._written):
+            if len(known) > _MAX_KNOWN:
+                del known[next(iter(known))]  # type: ignore[arg-type]  # the oldest
         return minute
 
 

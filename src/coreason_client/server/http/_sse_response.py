@@ -47,6 +47,7 @@ class SSEResponse(Response, ABC):
         self.raw_headers = [*_HEADERS, *own]
         self._runtime = runtime
         self._retry_sent = False
+        self._scope: Scope = {}
         self._write: Callable[[bytes], bool] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,6 +77,7 @@ class SSEResponse(Response, ABC):
         try:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
+            self._scope = scope
             self._write = direct_writer(scope)
             await self._send_all(send)
         except TimeoutError:
@@ -90,6 +92,17 @@ class SSEResponse(Response, ABC):
             logger.warning("a reader of %s was disconnected: %s", self._subject, error)
         finally:
             self._close()
+
+    async def _cut_off(self) -> None:
+        """Close the connection after what was sent, without the end of the body.
+
+        uvicorn reports an error if the application returns first.
+        """
+        if (cycle := response_cycle(self._scope.get(SEND))) is not None:
+            cycle.transport.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._runtime.options.send_timeout):
+                    await asyncio.Event().wait()  # ended by `while_connected`
 
     async def _send_heartbeat(self, send: Send) -> None:
         await self._send(send, _HEARTBEAT)

@@ -16,12 +16,19 @@ _MARK: Final = "\0"  # stands for the text in the prepared frame
 
 
 class ChatWriter(Writer):
-    """Writes chunks; `completion` is the whole answer.
+    """Writes chunks; `completion` is the whole answer, if it `collects` the text.
 
     `includes_usage` is that of the request: then every chunk has a usage.
     """
 
-    def __init__(self, meta: StreamMeta, model: str, *, includes_usage: bool = False) -> None:
+    def __init__(
+        self,
+        meta: StreamMeta,
+        model: str,
+        *,
+        includes_usage: bool = False,
+        collects: bool = False,
+    ) -> None:
         super().__init__()
         self._about = {
             "id": f"chatcmpl-{meta.stream_id.hex}",
@@ -29,6 +36,7 @@ class ChatWriter(Writer):
             "model": model,
         }
         self._includes_usage = includes_usage
+        self._collects = collects
         chunk = self._chunk({"content": _MARK}).replace(b"%", b"%%")
         self._piece = chunk.replace(to_json(_MARK), b"%b")
         self._length = 0
@@ -37,6 +45,10 @@ class ChatWriter(Writer):
         self._annotations: list[dict[str, Any]] = []
         self.finished = Finished()
         """The end, once it was read."""
+
+    @property
+    def _size(self) -> int:
+        return self._length
 
     def start(self) -> bytes:
         """Return the chunk with the role."""
@@ -58,7 +70,8 @@ class ChatWriter(Writer):
     def _add_piece(self, text: bytes) -> None:
         self._has_text = True
         self._length += length_of(text)
-        self._texts.append(text)
+        if self._collects:
+            self._texts.append(text)
         self._out.append(self._piece % text)
 
     def _add(self, event: AnswerEvent) -> None:

@@ -1,6 +1,7 @@
 """Reads an answer from the log: as a stream of events, or as a whole."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from typing import Final, TypeVar
 
@@ -13,7 +14,7 @@ from ..http._problems import Problem, shutting_down
 from ..http._stream_response import PAGE, EventStream
 from ..log.base import StreamMeta
 from ._responses import ResponseWriter
-from ._writer import Writer
+from ._writer import REWOUND, Writer
 
 __all__ = ["AnswerStream", "check_no_rewind", "resumed", "write_all"]
 
@@ -37,13 +38,13 @@ class AnswerStream(EventStream):
         *,
         after: Cursor | None = None,
         pending: bytes = b"",
-        on_delivered: Callable[[], None] = lambda: None,
+        on_written: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(runtime, meta, after or Cursor(meta.stream_id), _HEADERS)
         self._writer = writer
         self._pending = pending
         self._encoded = 0  # entries that were encoded and are returned by the log once more
-        self._on_delivered = on_delivered
+        self._on_written = on_written
 
     def _encode(self, entries: Sequence[bytes]) -> bytes:
         body = self._pending + self._writer.feed(entries[self._encoded :])
@@ -71,7 +72,7 @@ class AnswerStream(EventStream):
         self._retry_sent = True  # the clients of these protocols do not know it
 
     async def _leave(self, send: Send) -> None:
-        """Return without the end of the body, so the connection is closed."""
+        await self._cut_off()
 
     async def _send_all(self, send: Send) -> None:
         if self._pending:
@@ -79,7 +80,7 @@ class AnswerStream(EventStream):
             await self._send(send, pending)
         await super()._send_all(send)
         if self._is_complete:
-            self._on_delivered()
+            self._on_written()
 
 
 async def resumed(
@@ -108,8 +109,10 @@ async def resumed(
             ended = page.ended
             if not page.entries:
                 break
+            await asyncio.sleep(0)  # a long answer must not keep others waiting
         position = Cursor(meta.stream_id, follower.position, follower.epoch)
-    if after >= writer.number:
+    is_new_epoch = runtime.log.may_forget and not meta.epochs and position.epoch != 1
+    if after >= writer.number or is_new_epoch:
         detail = (
             f"This response has no event {after}, or another one may have its number by now: read "
             "it without starting_after."
@@ -127,42 +130,49 @@ async def check_no_rewind(runtime: Runtime, meta: StreamMeta) -> None:
     """
     if not meta.epochs or meta.outcome is None:
         return
-    entries, _ = await read_all(runtime, meta, waits=False)
-    if has_rewind(entries):
-        detail = (
-            "The agent was restarted and has taken back words of this answer, which a stream of "
-            "this API cannot do: read it without stream."
-        )
-        raise Problem(409, "rewound", detail)
+    with closing(runtime.log.follow(meta.stream_id, 0)) as follower:
+        ended = False
+        while not ended:
+            page = await follower.next(PAGE, 0)
+            ended = page.ended
+            if has_rewind(page.entries):
+                raise Problem(409, REWOUND["code"], REWOUND["message"])
+            await asyncio.sleep(0)
 
 
-async def read_all(runtime: Runtime, meta: StreamMeta, *, waits: bool) -> tuple[list[bytes], bool]:
-    """Return the entries of a stream, and True if it has ended; `waits` until it has.
+async def write_all(runtime: Runtime, meta: StreamMeta, make: Callable[[], W], *, waits: bool) -> W:
+    """Return a writer that was fed with all entries that are valid; `waits` for the end.
 
     Raises:
-        LogError: the log does not answer, or no longer has them.
+        LogError: the log does not answer, or no longer has the entries.
         Problem: 503, the server stops before the stream has ended.
     """
-    entries: list[bytes] = []
+    writer = make()
+    writer.start()
+    entries: list[bytes] = []  # of a durable stream, whose agent may take words back
+    async for page in _pages(runtime, meta, waits=waits):
+        if meta.agent is not None:
+            entries += page
+            if has_rewind(page):
+                writer, page = make(), valid_entries(entries)
+                writer.start()
+        writer.feed(page)
+    return writer
+
+
+async def _pages(
+    runtime: Runtime, meta: StreamMeta, *, waits: bool
+) -> AsyncIterator[Sequence[bytes]]:
     wait = runtime.options.heartbeat if waits else 0.0
     joined_during_drain = runtime.closing
     with closing(runtime.log.follow(meta.stream_id, 0)) as follower:
         while True:
             page = await follower.next(PAGE, wait)
-            entries += page.entries
-            if page.ended:
-                return entries, True
-            if not page.entries and not waits:
-                return entries, False
-            if waits and not page.entries:
+            yield page.entries
+            if page.ended or not (page.entries or waits):
+                return
+            if not page.entries:
                 runtime.check_producer(meta.stream_id)
             if waits and runtime.readers_must_leave(joined_during_drain=joined_during_drain):
                 raise shutting_down()
-
-
-async def write_all(runtime: Runtime, meta: StreamMeta, writer: W, *, waits: bool) -> W:
-    """Feed a writer with all entries that are valid; raises like `read_all`."""
-    entries, _ = await read_all(runtime, meta, waits=waits)
-    writer.start()
-    writer.feed(valid_entries(entries))
-    return writer
+            await asyncio.sleep(0)  # a long answer must not keep others waiting

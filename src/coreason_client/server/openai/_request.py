@@ -12,7 +12,7 @@ decides where these come from, never the number of its messages:
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
@@ -28,21 +28,21 @@ from coreason_manifest.definitions.service import ServiceRequest
 from coreason_manifest.definitions.session import SessionContext
 
 from .._options import Options
-from ..engine._conversation import RequestWithHistory, StoredTurn, as_turns
+from ..engine._conversation import RequestWithHistory, StoredTurn, as_turns, turn_of
 from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._admission import ParsedBody, StreamRequest, owned
 from ..http._auth import ANONYMOUS
+from ..http._body import fingerprint
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
-from ..http._repeats import Repeats
 from ..log.base import StreamLog
 from ._errors import bad_request
 from ._messages import chat_message, item_messages
-from ._settings import OpenAIAPI
+from ._settings import Model, OpenAIAPI
 from ._stored import answer_of, item_stream, load_turns, stream_of
 
-__all__ = ["ChatRequest", "Model", "OpenAIRequest", "ResponsesRequest", "unknown_response"]
+__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "unknown_response"]
 
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:openai:idempotency-key")
@@ -55,16 +55,6 @@ _OWN_NAMES: Final = frozenset(
         *("store", "previous_response_id", "conversation", "tools", "functions", "tool_choice"),
     )
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """The agent as a model, and how requests for it are read."""
-
-    name: str
-    options: Options
-    settings: OpenAIAPI
-    repeats: Repeats = field(default_factory=Repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +118,7 @@ class OpenAIRequest(StreamRequest):
         self.asked = self.read(values, {})
         _check_sizes(self.asked.messages, self._model.options)
         request = self._request([])
-        digest = sha256(self.http.url.path.encode() + b"\n" + body).hexdigest()
+        digest = f"{self.prefix}{fingerprint(body)}"
         return ParsedBody(request, digest, question(request))
 
     async def complete(
@@ -178,6 +168,8 @@ class OpenAIRequest(StreamRequest):
             prompt = TextPart(content=asked.instructions)
             system.insert(0, ChatMessage(role=Role.SYSTEM, parts=[prompt]))
         turns, new = as_turns([one for one in asked.messages if one.role is not Role.SYSTEM])
+        if not new and turns:  # the client wants the last answer to be continued
+            new = [*turn_of(turns.pop()).messages]
         rewinds = () if asked.streams or asked.in_background else (REWIND,)
         metadata: dict[str, Any] = {"openai": dict(asked.settings)}
         if headers := self._headers():

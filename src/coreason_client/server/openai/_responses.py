@@ -74,6 +74,10 @@ class ResponseWriter(Writer):
             "usage": None,
         }
 
+    @property
+    def _size(self) -> int:
+        return len(self._texts)
+
     def start(self) -> bytes:
         """Return the first two events."""
         for name in ("created", "in_progress"):
@@ -117,6 +121,7 @@ class ResponseWriter(Writer):
 
     def _begin_text(self) -> None:
         self._texts, self._annotations, self._has_text = [], [], False
+        self._paragraph_at = -1
         self._begin_item("msg", self._message("", "in_progress") | {"content": []})
         item = self._output[self._index]["id"]
         self._delta = _DELTA % (item.encode(), self._index)

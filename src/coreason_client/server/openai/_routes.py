@@ -23,9 +23,9 @@ from ..observe import _log_lines
 from ._chat import ChatWriter
 from ._errors import bad_request
 from ._reading import AnswerStream, check_no_rewind, resumed, write_all
-from ._request import ChatRequest, Model, OpenAIRequest, ResponsesRequest, unknown_response
+from ._request import ChatRequest, OpenAIRequest, ResponsesRequest, unknown_response
 from ._responses import ResponseWriter
-from ._settings import OpenAIAPI
+from ._settings import Model, OpenAIAPI
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
 from ._writer import Writer
 
@@ -36,6 +36,10 @@ T = TypeVar("T")
 W = TypeVar("W", bound=Writer)
 
 _OWNER: Final = "coreason"
+_NO_INPUT: Final = (
+    "The input of this response is not stored: it runs in another process, belongs to a "
+    "conversation, or was sent with store: false."
+)
 
 
 class OpenAIRoutes:
@@ -93,14 +97,14 @@ class OpenAIRoutes:
         """Answer a chat."""
         asked = ChatRequest(request, self._model)
 
-        def writer(meta: StreamMeta) -> ChatWriter:
-            usage = asked.asked.includes_usage
-            return ChatWriter(meta, self._model.name, includes_usage=usage)
-
         admitted = await self._admit(asked)
+        meta, model = admitted.meta, self._model.name
         if asked.asked.streams:
-            return self._stream(admitted, writer(admitted.meta))
-        written = await self._whole(request, admitted, writer(admitted.meta))
+            usage = asked.asked.includes_usage
+            return self._stream(admitted, ChatWriter(meta, model, includes_usage=usage))
+        written = await self._whole(
+            request, admitted, lambda: ChatWriter(meta, model, collects=True)
+        )
         if written is None:
             return Response(status_code=499)
         if written.finished.error is not None:
@@ -111,22 +115,22 @@ class OpenAIRoutes:
         """Create a response."""
         asked = ResponsesRequest(request, self._model)
         admitted = await self._admit(asked)
-        writer = self._response_writer(admitted.meta)
+        meta = admitted.meta
         if asked.asked.streams:
-            return self._stream(admitted, writer)
+            return self._stream(admitted, self._response_writer(meta))
         if asked.asked.in_background:
-            admitted.reader.release()
-            made = await self._snapshot(admitted.runtime, admitted.meta)
-            # Only a client that uses its id has got this.
-            return self._json(admitted.meta, made, is_delivered=False)
-        written = await self._whole(request, admitted, writer)
+            return await self._as_it_stands(admitted)
+        written = await self._whole(request, admitted, lambda: self._response_writer(meta))
         if written is None:
             return Response(status_code=499)
         return self._json(admitted.meta, written.response())
 
     async def _admit(self, asked: OpenAIRequest | ReadByPath) -> Admitted:
         try:
-            return await self._admission.admit(asked)
+            admitted = await self._admission.admit(asked)
+        except RequestConflict:
+            detail = "This Idempotency-Key was used before with another body: use a new one."
+            raise Problem(409, "request-conflict", detail) from None
         except (Problem, LogError) as error:
             if getattr(error, "status", None) != 408:  # 408: the body did not arrive
                 await drain_body(asked.http)
@@ -137,6 +141,11 @@ class OpenAIRoutes:
                 )
                 raise Problem(409, "request-conflict", detail) from None
             raise
+        if admitted.meta.body_gone:
+            admitted.reader.release()
+            detail = "The answer has expired: the server keeps it only for some time after its end."
+            raise Problem(404, "response-expired", detail)
+        return admitted
 
     def _stream(self, admitted: Admitted, writer: Writer) -> Response:
         runtime, meta = admitted.runtime, admitted.meta
@@ -145,26 +154,23 @@ class OpenAIRoutes:
             meta,
             writer,
             pending=writer.start(),
-            on_delivered=lambda: self._model.repeats.delivered(meta.stream_id),
+            on_written=lambda: self._model.repeats.written(meta.stream_id),
         )
         runtime.producers.add_reader(meta, admitted.reader)
         return response
 
-    async def _whole(self, request: Request, admitted: Admitted, writer: W) -> W | None:
+    async def _whole(self, request: Request, admitted: Admitted, make: Callable[[], W]) -> W | None:
         """Return the writer after the end of the answer, None if the client has left."""
         runtime, meta = admitted.runtime, admitted.meta
         runtime.producers.add_reader(meta, admitted.reader)
         try:
-            work = write_all(runtime, meta, writer, waits=True)
+            work = write_all(runtime, meta, make, waits=True)
             return await while_connected(request.scope, request.receive, work)
         finally:
             runtime.producers.remove_reader(meta)
 
-    def _json(
-        self, meta: StreamMeta, value: dict[str, Any], *, is_delivered: bool = True
-    ) -> Response:
-        if is_delivered:
-            self._model.repeats.delivered(meta.stream_id)
+    def _json(self, meta: StreamMeta, value: dict[str, Any]) -> Response:
+        self._model.repeats.written(meta.stream_id)
         headers = {"X-Request-ID": str(meta.request_id), "X-Stream-ID": str(meta.stream_id)}
         return JSONResponse(value, headers=headers)
 
@@ -180,10 +186,9 @@ class OpenAIRoutes:
         if request.method == "DELETE":
             return await self._delete(request, stream_id)
         after = _starting_after(request)
+        admitted = await _known(self._admit(ReadByPath(request, stream_id)))
         if after is None:
-            runtime, meta = await self._owned(request, stream_id)
-            return self._json(meta, await self._snapshot(runtime, meta))
-        admitted = await self._unknown_is_404(self._admit(ReadByPath(request, stream_id)))
+            return await self._as_it_stands(admitted)
         runtime, meta = admitted.runtime, admitted.meta
         try:
             await self._check_exists(runtime, meta)
@@ -196,12 +201,23 @@ class OpenAIRoutes:
         _log_lines.resumed(meta, after)
         return response
 
+    async def _as_it_stands(self, admitted: Admitted) -> Response:
+        """Return the object of a response, which may still be in progress."""
+        try:
+            await self._check_exists(admitted.runtime, admitted.meta)
+            return await self._snapshot(admitted.runtime, admitted.meta)
+        finally:
+            admitted.reader.release()
+
+    async def _snapshot(self, runtime: Runtime, meta: StreamMeta) -> Response:
+        written = await write_all(runtime, meta, lambda: self._response_writer(meta), waits=False)
+        return self._json(meta, written.response())
+
     async def cancel(self, request: Request) -> Response:
         """Cancel a response."""
         runtime, meta = await self._named(request)
         await runtime.cancel(meta)
-        meta = await runtime.log.meta(meta.stream_id)
-        return self._json(meta, await self._snapshot(runtime, meta))
+        return await self._snapshot(runtime, meta)
 
     async def _delete(self, request: Request, stream_id: UUID) -> Response:
         runtime, meta = await self._owned(request, stream_id)
@@ -219,7 +235,9 @@ class OpenAIRoutes:
             messages = question_of(meta.principal, producer.request).messages
         else:
             turns = await load_turns(runtime.log, meta.principal, meta.stream_id)
-            messages = asked_of(turns[-1]) if turns else []
+            if turns is None:
+                raise Problem(404, "input-not-stored", _NO_INPUT)
+            messages = asked_of(turns[-1])
         items = [_input_item(one, meta, index) for index, one in enumerate(messages)]
         ids = {
             "first_id": items[0]["id"] if items else None,
@@ -234,26 +252,20 @@ class OpenAIRoutes:
     async def _owned(self, request: Request, stream_id: UUID) -> tuple[Runtime, StreamMeta]:
         principal = await self._gate.principal_in_turn(request)
         runtime = await self._runtime()
-        meta = await self._unknown_is_404(owned(runtime, principal, stream_id))
+        meta = await _known(owned(runtime, principal, stream_id))
         await self._check_exists(runtime, meta)
         return runtime, meta
 
     async def _check_exists(self, runtime: Runtime, meta: StreamMeta) -> None:
         if await is_deleted(runtime.log, meta.principal, meta.stream_id):
             raise unknown_response()
-        if meta.body_gone:
-            detail = "The events of this response have expired."
-            raise Problem(404, "response-expired", detail)
 
-    async def _unknown_is_404(self, work: Awaitable[T]) -> T:
-        try:
-            return await work
-        except UnknownStream:
-            raise unknown_response() from None
 
-    async def _snapshot(self, runtime: Runtime, meta: StreamMeta) -> dict[str, Any]:
-        written = await write_all(runtime, meta, self._response_writer(meta), waits=False)
-        return written.response()
+async def _known(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except UnknownStream:
+        raise unknown_response() from None
 
 
 def _stream_in_path(request: Request) -> UUID:

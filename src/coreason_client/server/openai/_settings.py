@@ -1,12 +1,14 @@
-"""The settings of the OpenAI-compatible API."""
+"""The settings of the OpenAI-compatible API, and the agent as a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ...errors import ArgumentError
+from .._options import Options
+from ..http._repeats import Repeats
 
-__all__ = ["OpenAIAPI", "settings_of"]
+__all__ = ["Model", "OpenAIAPI", "settings_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +55,13 @@ def settings_of(openai: bool | OpenAIAPI) -> OpenAIAPI:
     if not isinstance(openai, OpenAIAPI):
         raise ArgumentError("openai", "must be True, False or an OpenAIAPI", type(openai).__name__)
     return openai
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The agent as a model, and how requests for it are read."""
+
+    name: str
+    options: Options
+    settings: OpenAIAPI
+    repeats: Repeats = field(default_factory=Repeats)

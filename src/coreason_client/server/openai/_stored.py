@@ -27,7 +27,7 @@ _PREFIX: Final = "resp_"
 _RESPONSE = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})", re.ASCII)
 _ITEM = re.compile(r"(msg|rs|mcp)_([0-9a-f]{32})_[0-9]{1,9}", re.ASCII)
 _DELETED: Final[StoredTurn] = [{"role": "assistant", "parts": [], "deleted": True}]
-_LAST_EPOCH: Final = 2**62  # no producer has a later one, so no turn replaces a deletion
+_LAST_EPOCH: Final = 2**53 - 1  # no producer has a later one, so no turn replaces a deletion
 
 
 def response_id(stream_id: UUID) -> str:

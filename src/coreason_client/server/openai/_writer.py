@@ -31,6 +31,8 @@ REWOUND: Final = {
 }
 """The error for a reader of a stream with a REWIND that another request has allowed."""
 
+_PARAGRAPH: Final = "\n\n"
+
 
 class Writer(ABC):
     """Writes the events of one answer; call `feed` with all entries from the first one."""
@@ -41,6 +43,7 @@ class Writer(ABC):
         self.fold = AnswerFold()
         self._out: list[bytes] = []
         self._has_text = False
+        self._paragraph_at = -1  # the size of the text after the last block of Markdown
 
     @abstractmethod
     def start(self) -> bytes:
@@ -53,6 +56,11 @@ class Writer(ABC):
     @abstractmethod
     def _add_piece(self, text: bytes) -> None:
         """Write a piece of text, as JSON, while a part of text is open."""
+
+    @property
+    @abstractmethod
+    def _size(self) -> int:
+        """A number that grows with the text of the open part."""
 
     def feed(self, entries: Iterable[bytes]) -> bytes:
         """Return what the next entries add."""
@@ -81,8 +89,9 @@ class Writer(ABC):
         if not text:
             return
         self._add_all(self.fold.begin_text())
-        before = "\n\n" if self._has_text else ""
-        self._add_piece(to_json(f"{before}{text}\n\n"))
+        is_new = not self._has_text or self._size == self._paragraph_at
+        self._add_piece(to_json(f"{'' if is_new else _PARAGRAPH}{text}{_PARAGRAPH}"))
+        self._paragraph_at = self._size
 
 
 def length_of(text: bytes) -> int:

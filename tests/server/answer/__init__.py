@@ -1,0 +1,1 @@
+"""The fold of packets that all protocols use."""
