@@ -285,8 +285,8 @@ _IN_THE_READER = (
     _mutant(
         "http/_sse_response.py",
         "a reader that takes nothing is never cut",
-        "asyncio.timeout(self._runtime.options.send_timeout)",
-        "asyncio.timeout(None)",
+        "asyncio.timeout(self._runtime.options.send_timeout):\n            await send(",
+        "asyncio.timeout(None):\n            await send(",
         _READER,
     ),
     _mutant(
@@ -420,14 +420,14 @@ _FOR_REQUESTS = (
     ),
     _anywhere(
         "a cancel reaches only a producer of the same process",
-        "            await runtime.log.request_cancel(meta.stream_id)\n",
+        "        await self._log.request_cancel(meta.stream_id)\n",
         "",
         f"{_TURNS}::test_a_turn_that_another_replica_cancelled_is_kept",
     ),
     _anywhere(
         "a cancel waits for the next packet of the agent",
-        "                producer.stop(CANCELLED)\n                # Most",
-        "                # Most",
+        "            producer.stop(CANCELLED)\n            # Most",
+        "            # Most",
         f"{_TURNS}::test_a_cancelled_turn_is_kept_when_the_cancel_returns[memory]",
     ),
     _anywhere(
@@ -564,8 +564,8 @@ _IN_THE_TURNS = (
     _mutant(
         "engine/_conversation.py",
         "the last answer counts as new",
-        "            start = index\n",
-        "            start = index - 1\n",
+        "            start = index\n    return messages[start:]",
+        "            start = index - 1\n    return messages[start:]",
         f"{_TURNS}::test_only_messages_after_the_last_answer_are_new",
     ),
     _mutant(

@@ -270,7 +270,7 @@ class AgentApp:
             name = agent_name(agent) if agent_id is None else agent_id
             table += self._a2a_routes(agent, name, a2a, public_url)
         if openai:
-            table += self._openai_routes(openai)
+            table += _openai_routes(openai, self._gate, self._ready, self._refusals)
         if page:
             table += _page_routes(self._options, routes, self.has_keys, _documents, cuts)
         starlette = Starlette(
@@ -299,12 +299,6 @@ class AgentApp:
             settings, self._operations, cards, gate, self._refusals, public_url
         )
         return A2ARoutes(self._operations, cards, gate, self._ready, public_url).table()
-
-    def _openai_routes(self, openai: "bool | OpenAIAPI") -> list[Route]:
-        from .openai import OpenAIRoutes, error_response, settings_of
-
-        self._refusals.openai = error_response
-        return OpenAIRoutes(settings_of(openai), self._gate, self._ready).table()
 
     def __repr__(self) -> str:
         return f"<AgentApp {self._options.agent_id!r} on {type(self._log).__name__}>"
@@ -475,6 +469,20 @@ class AgentApp:
         except Exception as error:
             self._startup_error = error
             raise
+
+
+def _openai_routes(
+    openai: "bool | OpenAIAPI",
+    gate: Gate,
+    runtime: Callable[[], Awaitable[Runtime]],
+    refusals: Refusals,
+) -> list[Route]:
+    from .openai import settings_of
+    from .openai._errors import error_response
+    from .openai._routes import OpenAIRoutes
+
+    refusals.openai = error_response
+    return OpenAIRoutes(settings_of(openai), gate, runtime).table()
 
 
 def _page_routes(

@@ -52,6 +52,10 @@ for (let after = -1; after < events.length; after += 1) {
   const given = after >= 0 ? { starting_after: after } : {};
   const rest = await collect(await client.responses.retrieve(name, { stream: true, ...given }));
   if (JSON.stringify(rest) !== JSON.stringify(events.slice(after + 1))) wrong.push([after, rest]);
+}
+// It reads from the start and leaves events out.
+for (let after = -1; after < events.length; after += 7) {
+  const given = after >= 0 ? { starting_after: after } : {};
   const filtered = await collect(client.responses.stream({ response_id: name, ...given }));
   const numbers = filtered.map((one) => one.sequence_number);
   if (numbers.join() !== events.slice(after + 1).map((one) => one.sequence_number).join()) {

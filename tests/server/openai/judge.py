@@ -1,7 +1,7 @@
 """Calls everything that the SDK of OpenAI has for this API, and returns what it got as JSON.
 
 It runs in the tests with the installed version, and as a program with others. Arguments: the URL of
-the API, a key, the model, the question with a long answer, and `sync` or `async`.
+the API, a key, the model and the question with a long answer.
 """
 
 import asyncio
@@ -105,22 +105,34 @@ class Judge:
         asked = responses.create(model=self._model, input=self._question, stream=True)
         events = [_valid(_EVENT, one) for one in await _collect(await _result(asked))]
         name = events[0]["response"]["id"]
-        deltas = [one for one in events if one["type"] == "response.output_text.delta"]
-        text = "".join(one["delta"] for one in deltas)
-        ids = [item["id"] for item in events[-1]["response"]["output"]]
-        wrong, filtered_wrong = [], []
+        wrong = []
         for after in range(-1, len(events)):
             given = {"starting_after": after} if after >= 0 else {}
             stream = await _result(responses.retrieve(name, stream=True, **given))
             rest = [_dump(one) for one in await _collect(stream)]
             if rest != events[after + 1 :]:
                 wrong.append([after, rest])
-            filtered, final = await _streamed(responses.stream(response_id=name, **given))
+        return {
+            "events": events,
+            "wrong": wrong,
+            "filtered wrong": await self._filtered_wrong(name, events),
+        }
+
+    async def _filtered_wrong(self, name: str, events: list[dict[str, Any]]) -> list[Any]:
+        """Read a response with the helper, which reads it from its start and leaves events out."""
+        deltas = [one for one in events if one["type"] == "response.output_text.delta"]
+        text = "".join(one["delta"] for one in deltas)
+        ids = [item["id"] for item in events[-1]["response"]["output"]]
+        wrong = []
+        for after in range(-1, len(events), 7):
+            given = {"starting_after": after} if after >= 0 else {}
+            stream = self._client.responses.stream(response_id=name, **given)
+            filtered, final = await _streamed(stream)
             numbers = [one.sequence_number for one in filtered]
             is_whole = [item.id for item in final.output] == ids and final.output_text == text
             if numbers != list(range(after + 1, len(events))) or not is_whole:
-                filtered_wrong.append([after, numbers])
-        return {"events": events, "wrong": wrong, "filtered wrong": filtered_wrong}
+                wrong.append([after, numbers])
+        return wrong
 
     async def background(self) -> dict[str, Any]:
         responses = self._client.responses
@@ -230,5 +242,10 @@ async def judge(api: str, key: str, model: str, question: str, kind: str) -> dic
         return await Judge(other, model, question).run()
 
 
+async def main(*args: str) -> dict[str, Any]:
+    found = {kind: await judge(*args, kind) for kind in ("sync", "async")}
+    return {"version": openai.__version__, **found}
+
+
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(judge(*sys.argv[1:])) | {"version": openai.__version__}))
+    print(json.dumps(asyncio.run(main(*sys.argv[1:]))))

@@ -173,7 +173,7 @@ class Routes:
         principal = self._gate.principal(request)
         runtime = await self._runtime()
         stream_id = stream_in_path(request.path_params["stream_id"])
-        await runtime.cancel(await owned(runtime, principal, stream_id))
+        await runtime.producers.cancel(await owned(runtime, principal, stream_id))
         return Response(status_code=204)
 
     async def check_reader(self, request: Request, stream_id: UUID) -> None:

@@ -18,13 +18,15 @@ from ..observe._metrics import Metrics
 from ..observe._spans import Attempt, HeaderValues, Tracing
 from ._agent import Runner, watch_forgotten
 from ._durable_writer import Origin
-from ._ending import ABANDONED
+from ._ending import ABANDONED, CANCELLED
 from ._producer import DurableProducer, Producer
 from ._quotas import Quotas, Unit
 
 __all__ = ["Producers"]
 
 logger = logging.getLogger("coreason_client.server")
+
+_CANCEL_WAIT = 1.0  # seconds that a cancel waits for the end of the stream
 
 
 class ReaderOf(Protocol):
@@ -73,6 +75,22 @@ class Producers:
     def get(self, stream_id: UUID) -> Producer | None:
         """Return the producer of a stream, None if it has ended or runs in another process."""
         return self._by_stream.get(stream_id)
+
+    async def cancel(self, meta: StreamMeta) -> None:
+        """Cancel a stream, and wait a moment for its end; repeated calls change nothing.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        if meta.outcome is not None:
+            return
+        # The flag is for a producer in another process; one in this process is stopped here.
+        await self._log.request_cancel(meta.stream_id)
+        producer = self.get(meta.stream_id)
+        if producer is not None:
+            producer.stop(CANCELLED)
+            # Most agents stop at once, and then the turn is in the history of the next request.
+            await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)
 
     def held_leases(self) -> dict[UUID, int]:
         """Return the streams whose leases are to be renewed, with their epochs.

@@ -12,14 +12,14 @@ from uuid import UUID
 
 from .._options import Options
 from ..errors import LogError, LogUnavailable
-from ..log.base import Claim, DurableLog, StreamLog, StreamMeta
+from ..log.base import Claim, DurableLog, StreamLog
 from ..log.quotas import quotas_of
 from ..observe._log_lines import drained, draining
 from ..observe._metrics import Metrics
 from ..observe._spans import Tracing
 from ._agent import Runner
 from ._conversation import dump_question
-from ._ending import CANCELLED, PRODUCER_LOST, SERVER_STOPPED
+from ._ending import PRODUCER_LOST, SERVER_STOPPED
 from ._orphans import Orphans, UnwrittenEnd
 from ._producer import Producer
 from ._producers import Producers
@@ -32,7 +32,6 @@ __all__ = ["Runtime", "Service"]
 
 logger = logging.getLogger("coreason_client.server")
 
-_CANCEL_WAIT = 1.0  # seconds that a cancel waits for the end of the stream
 
 Service: TypeAlias = "Callable[[Runtime], Coroutine[Any, Any, None]]"
 """The background work of a protocol in a runtime, until it is cancelled."""
@@ -183,22 +182,6 @@ class Runtime:
             raise LogUnavailable(
                 f"the stream {stream_id} cannot be written or ended at the moment", stream_id
             )
-
-    async def cancel(self, meta: StreamMeta) -> None:
-        """Cancel a stream, and wait a moment for its end; repeated calls change nothing.
-
-        Raises:
-            LogError: the log does not answer.
-        """
-        if meta.outcome is not None:
-            return
-        # The flag is for a producer in another process; one in this process is stopped here.
-        await self.log.request_cancel(meta.stream_id)
-        producer = self.producers.get(meta.stream_id)
-        if producer is not None:
-            producer.stop(CANCELLED)
-            # Most agents stop at once, and then the turn is in the history of the next request.
-            await asyncio.wait({producer.task}, timeout=_CANCEL_WAIT)
 
     def _keep_unwritten_end(self, producer: Producer) -> None:
         """Keep the end of a stream that the log did not accept; its readers leave at once."""

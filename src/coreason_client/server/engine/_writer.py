@@ -252,7 +252,12 @@ class StreamWriter:
         # two steps, because a conversation and a stream may be on different machines.
         self.ending.raise_error()
         try:
-            await self._store_turn(error)
+            asked = question_of(self._meta.principal, self.request)
+            if asked.conversation is not None:
+                turn = make_turn(asked.messages, self._answer(), error)
+                stored = await _dump(turn, asked.earlier)
+                epoch = self._meta.epoch
+                await self._log.add_turn(asked.conversation, self.stream_id, stored, epoch)
         except LogError as failure:
             if error is None:
                 raise
@@ -260,13 +265,6 @@ class StreamWriter:
             logger.warning("the turn of stream %s was not stored: %s", self.stream_id, failure)
         op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
         await self._appender.finish(frame, COMPLETE if error is None else error, op)
-
-    async def _store_turn(self, error: str | None) -> None:
-        asked = question_of(self._meta.principal, self.request)
-        if asked.conversation is not None:
-            turn = make_turn(asked.messages, self._answer(), error)
-            stored = await _dump(turn, asked.earlier)
-            await self._log.add_turn(asked.conversation, self.stream_id, stored, self._meta.epoch)
 
 
 def _check_code(error: StreamError) -> None:

@@ -7,7 +7,14 @@ from starlette.responses import JSONResponse, Response
 
 from ..http._problems import Problem
 
-__all__ = ["bad_request", "error_object", "error_response"]
+__all__ = [
+    "bad_request",
+    "error_object",
+    "error_response",
+    "failed_answer",
+    "input_not_stored",
+    "unknown_response",
+]
 
 _TYPES: Final[Mapping[int, str]] = {
     401: "authentication_error",
@@ -22,6 +29,27 @@ _LONGEST_WAIT: Final = 60  # seconds; with a longer one the SDKs give up at once
 def bad_request(param: str, message: str, slug: str = "invalid-request") -> Problem:
     """Return the refusal of a request with a parameter that is wrong or not supported."""
     return Problem(400, slug, message, errors=[{"loc": [param], "msg": message}])
+
+
+def unknown_response(param: str = "response_id") -> Problem:
+    """Return the refusal of a response that does not exist, was deleted or is somebody else's."""
+    detail = "There is no such response: it was never made here, has expired or was deleted."
+    return Problem(404, "response-not-found", detail, errors=[{"loc": [param], "msg": detail}])
+
+
+def failed_answer(error: dict[str, Any]) -> Problem:
+    """Return the refusal for an answer that ended with an error."""
+    status = 400 if error["code"] == "rejected" else 500
+    return Problem(status, error["code"], error["message"], reason="the agent ended with an error")
+
+
+def input_not_stored() -> Problem:
+    """Return the refusal to list the input of a response."""
+    detail = (
+        "The input of this response is not stored: it runs in another process, belongs to a "
+        "conversation, or was sent with store: false."
+    )
+    return Problem(404, "input-not-stored", detail)
 
 
 def error_object(message: str, code: str, *, status: int, param: str | None = None) -> Any:

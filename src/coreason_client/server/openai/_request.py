@@ -37,12 +37,12 @@ from ..http._body import fingerprint
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
 from ..log.base import StreamLog
-from ._errors import bad_request
+from . import Model, OpenAIAPI
+from ._errors import bad_request, unknown_response
 from ._messages import chat_message, item_messages
-from ._settings import Model, OpenAIAPI
 from ._stored import answer_of, item_stream, load_turns, stream_of
 
-__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "unknown_response"]
+__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest"]
 
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:openai:idempotency-key")
@@ -260,12 +260,6 @@ class ResponsesRequest(OpenAIRequest):
             in_background=in_background,
             is_stored=is_stored,
         )
-
-
-def unknown_response(param: str = "response_id") -> Problem:
-    """Return the refusal of a response that does not exist, was deleted or is somebody else's."""
-    detail = "There is no such response: it was never made here, has expired or was deleted."
-    return Problem(404, "response-not-found", detail, errors=[{"loc": [param], "msg": detail}])
 
 
 async def _previous(runtime: Runtime, principal: str, previous: UUID) -> list[StoredTurn]:

@@ -35,23 +35,67 @@ _DELTA: Final = (
 )
 
 
-class ResponseWriter(Writer):
-    """Writes the events after a number; `response` is the object as it stands.
+class _Items:
+    """The items of the output, and the numbered events that tell of them.
 
-    `number` is that of the next event. Events up to `after` are counted, and not written.
+    Events up to the number `after` are counted, and not written.
     """
+
+    def __init__(self, stream: str, out: list[bytes], after: int) -> None:
+        self.output: list[_JSON] = []
+        self.index = 0
+        """The index of the item that began last."""
+        self.number = 0
+        """The number of the next event."""
+        self.after = after
+        self.out = out
+        self._stream = stream
+
+    @property
+    def current(self) -> _JSON:
+        """The item that began last."""
+        return self.output[self.index]
+
+    def begin(self, prefix: str, item: _JSON) -> None:
+        self.index = len(self.output)
+        item = {"id": f"{prefix}_{self._stream}_{self.index}", **item}
+        self.output.append(item)
+        self.emit("response.output_item.added", output_index=self.index, item=item)
+
+    def change(self, index: int | None = None, **members: Any) -> _JSON:
+        index = self.index if index is None else index
+        # A new object: the one before may be part of a response that was returned.
+        item = self.output[index] = {**self.output[index], **members}
+        return item
+
+    def end(self, index: int | None = None, **members: Any) -> None:
+        index = self.index if index is None else index
+        item = self.change(index, **members)
+        self.emit("response.output_item.done", output_index=index, item=item)
+
+    def tell(self, kind: str, index: int | None = None, **members: Any) -> None:
+        """Write an event about an item."""
+        index = self.index if index is None else index
+        self.emit(kind, item_id=self.output[index]["id"], output_index=index, **members)
+
+    def emit(self, kind: str, **members: Any) -> None:
+        number = self.number
+        self.number = number + 1
+        if number > self.after:
+            event = {"type": kind, "sequence_number": number, **members}
+            self.out.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(event)))
+
+
+class ResponseWriter(Writer):
+    """Writes the events after the number `after`; `response` is the object as it stands."""
 
     def __init__(
         self, meta: StreamMeta, model: str, max_tool_result: int, *, after: int = -1
     ) -> None:
         super().__init__()
-        self.number = 0
-        self._after = after
-        self._hex = meta.stream_id.hex
+        self._items = _Items(meta.stream_id.hex, self._out, after)
         self._model = model
         self._max_tool_result = max_tool_result
-        self._output: list[_JSON] = []
-        self._index = 0  # of the open item
         self._calls: dict[str, int] = {}  # the indexes of open calls
         self._texts: list[bytes] = []
         self._annotations: list[_JSON] = []
@@ -75,21 +119,25 @@ class ResponseWriter(Writer):
         }
 
     @property
+    def number(self) -> int:
+        """The number of the next event."""
+        return self._items.number
+
+    @property
     def _size(self) -> int:
         return len(self._texts)
 
     def start(self) -> bytes:
         """Return the first two events."""
         for name in ("created", "in_progress"):
-            self._emit(f"response.{name}", response=self.response())
-        out, self._out = self._out, []
-        return b"".join(out)
+            self._items.emit(f"response.{name}", response=self.response())
+        return self._take()
 
     def response(self) -> _JSON:
         """Return the response as it stands."""
-        output = [dict(item) for item in self._output]
+        output = [dict(item) for item in self._items.output]
         if self.fold.part is Part.TEXT:
-            output[self._index] |= self._message(self._text(), "in_progress")
+            output[self._items.index] |= self._message(self._text(), "in_progress")
         return {**self._response, "output": output}
 
     # Text.
@@ -97,9 +145,10 @@ class ResponseWriter(Writer):
     def _add_piece(self, text: bytes) -> None:
         self._has_text = True
         self._texts.append(text)
-        number = self.number
-        self.number = number + 1
-        if number > self._after:
+        items = self._items
+        number = items.number
+        items.number = number + 1
+        if number > items.after:
             self._out.append(self._delta % (number, text))
 
     def _add(self, event: AnswerEvent) -> None:
@@ -111,30 +160,29 @@ class ResponseWriter(Writer):
             self._begin_text()
         else:
             item = {"type": "reasoning", "summary": [], "status": "in_progress"}
-            self._begin_item("rs", item)
+            self._items.begin("rs", item)
 
     def _end_part(self, event: Ended) -> None:
         if event.part is Part.TEXT:
             self._end_text()
         else:
-            self._end_item(self._index, status="completed")
+            self._items.end(status="completed")
 
     def _begin_text(self) -> None:
         self._texts, self._annotations, self._has_text = [], [], False
         self._paragraph_at = -1
-        self._begin_item("msg", self._message("", "in_progress") | {"content": []})
-        item = self._output[self._index]["id"]
-        self._delta = _DELTA % (item.encode(), self._index)
+        self._items.begin("msg", self._message("", "in_progress") | {"content": []})
+        self._delta = _DELTA % (self._items.current["id"].encode(), self._items.index)
         part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-        self._emit_in_item("response.content_part.added", content_index=0, part=part)
+        self._items.tell("response.content_part.added", content_index=0, part=part)
 
     def _end_text(self) -> None:
         text = self._text()
         item = self._message(text, "completed")
-        self._emit_in_item("response.output_text.done", content_index=0, text=text, logprobs=[])
+        self._items.tell("response.output_text.done", content_index=0, text=text, logprobs=[])
         part = item["content"][0]
-        self._emit_in_item("response.content_part.done", content_index=0, part=part)
-        self._end_item(self._index, **item)
+        self._items.tell("response.content_part.done", content_index=0, part=part)
+        self._items.end(**item)
 
     def _text(self) -> str:
         return "".join(from_json(b"[%b]" % b",".join(self._texts)))
@@ -154,7 +202,7 @@ class ResponseWriter(Writer):
         position = sum(map(length_of, self._texts))
         for source in event.citations:
             cited = {"type": "url_citation", **annotation(source, position)}
-            self._emit_in_item(
+            self._items.tell(
                 "response.output_text.annotation.added",
                 content_index=0,
                 annotation_index=len(self._annotations),
@@ -166,15 +214,15 @@ class ResponseWriter(Writer):
 
     def _add_thought(self, event: Thought) -> None:
         text = event.text
-        summary = self._output[self._index]["summary"]
+        summary = self._items.current["summary"]
         where = {"summary_index": len(summary)}
         part = {"type": "summary_text", "text": text}
         name = "response.reasoning_summary"
-        self._emit_in_item(f"{name}_part.added", **where, part={**part, "text": ""})
-        self._emit_in_item(f"{name}_text.delta", **where, delta=text)
-        self._emit_in_item(f"{name}_text.done", **where, text=text)
-        self._emit_in_item(f"{name}_part.done", **where, part=part)
-        self._output[self._index] = {**self._output[self._index], "summary": [*summary, part]}
+        self._items.tell(f"{name}_part.added", **where, part={**part, "text": ""})
+        self._items.tell(f"{name}_text.delta", **where, delta=text)
+        self._items.tell(f"{name}_text.done", **where, text=text)
+        self._items.tell(f"{name}_part.done", **where, part=part)
+        self._items.change(summary=[*summary, part])
 
     # Tools of the agent, in the form of calls that a client does not execute.
 
@@ -189,11 +237,11 @@ class ResponseWriter(Writer):
             "output": None,
             "error": None,
         }
-        self._begin_item("mcp", item)
-        self._calls[call.call_id] = self._index
-        self._emit_in_item("response.mcp_call.in_progress")
-        self._emit_in_item("response.mcp_call_arguments.done", arguments=arguments)
-        self._output[self._index] = {**self._output[self._index], "arguments": arguments}
+        self._items.begin("mcp", item)
+        self._calls[call.call_id] = self._items.index
+        self._items.tell("response.mcp_call.in_progress")
+        self._items.tell("response.mcp_call_arguments.done", arguments=arguments)
+        self._items.change(arguments=arguments)
 
     def _end_call(self, result: ToolResult) -> None:
         index = self._calls.pop(result.call.call_id)
@@ -201,11 +249,11 @@ class ResponseWriter(Writer):
         if not result.has_ended:
             text = "The answer ended before the call did."
         name = "failed" if result.is_error else "completed"
-        self._emit_in_item(f"response.mcp_call.{name}", index)
+        self._items.tell(f"response.mcp_call.{name}", index)
         status = name if result.has_ended else "incomplete"
         # The error of a call is its output too: `error` is text in some versions of the SDKs and an
         # object in others.
-        self._end_item(index, status=status, output=text)
+        self._items.end(index, status=status, output=text)
 
     # The end.
 
@@ -235,32 +283,8 @@ class ResponseWriter(Writer):
         self._response["usage"] = _usage(self.fold.usage)
         response = self.response()
         _shorten(response["output"])
-        self._emit(f"response.{name}", response=response)
+        self._items.emit(f"response.{name}", response=response)
         self.has_ended = True
-
-    # Items and events.
-
-    def _begin_item(self, prefix: str, item: _JSON) -> None:
-        self._index = len(self._output)
-        item = {"id": f"{prefix}_{self._hex}_{self._index}", **item}
-        self._output.append(item)
-        self._emit("response.output_item.added", output_index=self._index, item=item)
-
-    def _end_item(self, index: int, **members: Any) -> None:
-        item = self._output[index] = {**self._output[index], **members}
-        self._emit("response.output_item.done", output_index=index, item=item)
-
-    def _emit_in_item(self, kind: str, index: int | None = None, **members: Any) -> None:
-        index = self._index if index is None else index
-        item_id = self._output[index]["id"]
-        self._emit(kind, item_id=item_id, output_index=index, **members)
-
-    def _emit(self, kind: str, **members: Any) -> None:
-        number = self.number
-        self.number = number + 1
-        if number > self._after:
-            event = {"type": kind, "sequence_number": number, **members}
-            self._out.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(event)))
 
 
 _EVENTS: Final[dict[type, Callable[[ResponseWriter, Any], None]]] = {

@@ -20,12 +20,12 @@ from ..http._problems import Problem
 from ..http._sse_response import while_connected
 from ..log.base import StreamMeta
 from ..observe import _log_lines
+from . import Model, OpenAIAPI
 from ._chat import ChatWriter
-from ._errors import bad_request
+from ._errors import bad_request, failed_answer, input_not_stored, unknown_response
 from ._reading import AnswerStream, check_no_rewind, resumed, write_all
-from ._request import ChatRequest, OpenAIRequest, ResponsesRequest, unknown_response
+from ._request import ChatRequest, OpenAIRequest, ResponsesRequest
 from ._responses import ResponseWriter
-from ._settings import Model, OpenAIAPI
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
 from ._writer import Writer
 
@@ -36,10 +36,6 @@ T = TypeVar("T")
 W = TypeVar("W", bound=Writer)
 
 _OWNER: Final = "coreason"
-_NO_INPUT: Final = (
-    "The input of this response is not stored: it runs in another process, belongs to a "
-    "conversation, or was sent with store: false."
-)
 
 
 class OpenAIRoutes:
@@ -108,7 +104,7 @@ class OpenAIRoutes:
         if written is None:
             return Response(status_code=499)
         if written.finished.error is not None:
-            raise _failed(written.finished.error)
+            raise failed_answer(written.finished.error)
         return self._json(admitted.meta, written.completion())
 
     async def create(self, request: Request) -> Response:
@@ -191,7 +187,7 @@ class OpenAIRoutes:
             return await self._as_it_stands(admitted)
         runtime, meta = admitted.runtime, admitted.meta
         try:
-            await self._check_exists(runtime, meta)
+            await _check_exists(runtime, meta)
             await check_no_rewind(runtime, meta)
             response = await resumed(runtime, meta, self._response_writer(meta, after), after)
             runtime.producers.add_reader(meta, admitted.reader)
@@ -204,7 +200,7 @@ class OpenAIRoutes:
     async def _as_it_stands(self, admitted: Admitted) -> Response:
         """Return the object of a response, which may still be in progress."""
         try:
-            await self._check_exists(admitted.runtime, admitted.meta)
+            await _check_exists(admitted.runtime, admitted.meta)
             return await self._snapshot(admitted.runtime, admitted.meta)
         finally:
             admitted.reader.release()
@@ -216,12 +212,12 @@ class OpenAIRoutes:
     async def cancel(self, request: Request) -> Response:
         """Cancel a response."""
         runtime, meta = await self._named(request)
-        await runtime.cancel(meta)
+        await runtime.producers.cancel(meta)
         return await self._snapshot(runtime, meta)
 
     async def _delete(self, request: Request, stream_id: UUID) -> Response:
         runtime, meta = await self._owned(request, stream_id)
-        await runtime.cancel(meta)
+        await runtime.producers.cancel(meta)
         await delete_turns(runtime.log, meta)
         return JSONResponse(
             {"id": response_id(stream_id), "object": "response.deleted", "deleted": True}
@@ -236,7 +232,7 @@ class OpenAIRoutes:
         else:
             turns = await load_turns(runtime.log, meta.principal, meta.stream_id)
             if turns is None:
-                raise Problem(404, "input-not-stored", _NO_INPUT)
+                raise input_not_stored()
             messages = asked_of(turns[-1])
         items = [_input_item(one, meta, index) for index, one in enumerate(messages)]
         ids = {
@@ -253,12 +249,13 @@ class OpenAIRoutes:
         principal = await self._gate.principal_in_turn(request)
         runtime = await self._runtime()
         meta = await _known(owned(runtime, principal, stream_id))
-        await self._check_exists(runtime, meta)
+        await _check_exists(runtime, meta)
         return runtime, meta
 
-    async def _check_exists(self, runtime: Runtime, meta: StreamMeta) -> None:
-        if await is_deleted(runtime.log, meta.principal, meta.stream_id):
-            raise unknown_response()
+
+async def _check_exists(runtime: Runtime, meta: StreamMeta) -> None:
+    if await is_deleted(runtime.log, meta.principal, meta.stream_id):
+        raise unknown_response()
 
 
 async def _known(work: Awaitable[T]) -> T:
@@ -286,12 +283,6 @@ def _starting_after(request: Request) -> int | None:
     if streams == "false":
         return None
     return -1 if after is None else int(after)
-
-
-def _failed(error: dict[str, Any]) -> Problem:
-    """Return the refusal for an answer that ended with an error."""
-    status = 400 if error["code"] == "rejected" else 500
-    return Problem(status, error["code"], error["message"], reason="the agent ended with an error")
 
 
 def _input_item(message: ChatMessage, meta: StreamMeta, index: int) -> dict[str, Any]:

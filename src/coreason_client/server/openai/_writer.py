@@ -73,8 +73,12 @@ class Writer(ABC):
                 add_piece(text)
             else:
                 self._add_all(fold.add_text(text))
-        out, self._out = self._out, []
-        return b"".join(out)
+        return self._take()
+
+    def _take(self) -> bytes:
+        out = b"".join(self._out)
+        self._out.clear()
+        return out
 
     def _add_all(self, events: Iterable[AnswerEvent]) -> None:
         for event in events:
