@@ -196,7 +196,8 @@ def _spoken(messages: list[dict[str, Any]]) -> dict[str, Any]:
 def _valid(kind: Any, value: BaseModel) -> dict[str, Any]:
     """Return an object as it came, which must have all that the types of the SDK require."""
     came = _dump(value)
-    (kind if isinstance(kind, TypeAdapter) else TypeAdapter(kind)).validate_python(came)
+    check = kind.validate_python if isinstance(kind, TypeAdapter) else kind.model_validate
+    check(came)
     return came
 
 

@@ -86,7 +86,7 @@ def read_on(client: openai.OpenAI, events: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("half", [False, True], ids=["whole", "half"])
 @pytest.mark.parametrize("after", range(1, COUNT + 1))
-def test_an_answer_that_is_cut_at_every_event_is_exact(
+def test_an_answer_is_exact_after_a_cut_at_any_event(
     client: openai.OpenAI,
     proxy: CuttingProxy,
     server: Site,
@@ -94,17 +94,35 @@ def test_an_answer_that_is_cut_at_every_event_is_exact(
     after: int,
     half: bool,
 ) -> None:
+    """With `half`, a half of the next event arrives too."""
     proxy.after, proxy.half = after, half
-    runs, cuts = len(server.agent.runs), proxy.cuts
+    runs = len(server.agent.runs)
     events: list[dict[str, Any]] = []
     stream = client.responses.create(model=MODEL, input=EVERYTHING, stream=True)
     assert not read(stream, events)
     assert len(events) == after
+    proxy.after = None
     read_on(client, events)
-    check_whole(events)
+    assert comparable(events) == uncut
+    assert len(server.agent.runs) == runs + 1
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["whole", "half"])
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_an_answer_is_exact_if_every_connection_is_cut(
+    client: openai.OpenAI,
+    proxy: CuttingProxy,
+    uncut: list[dict[str, Any]],
+    after: int,
+    half: bool,
+) -> None:
+    proxy.after, proxy.half = after, half
+    cuts = proxy.cuts
+    events: list[dict[str, Any]] = []
+    read(client.responses.create(model=MODEL, input=EVERYTHING, stream=True), events)
+    read_on(client, events)
     assert comparable(events) == uncut
     assert proxy.cuts - cuts == COUNT // after
-    assert len(server.agent.runs) == runs + 1
 
 
 @pytest.mark.parametrize("after", [1, 2, 7])

@@ -188,7 +188,7 @@ def test_the_events_are_the_same_on_every_log(tmp_path: Path) -> None:
             live = events_of(client.responses.create(**asked, stream=True))
             check_whole(live)
             stored = live[0]["response"]["id"]
-            for after in range(len(live)):
+            for after in range(0, len(live), 4):
                 rest = client.responses.retrieve(stored, stream=True, starting_after=after)
                 assert events_of(rest) == live[after + 1 :]
             read = client.responses.retrieve(stored).to_dict(mode="json")
@@ -197,7 +197,7 @@ def test_the_events_are_the_same_on_every_log(tmp_path: Path) -> None:
     assert streamed["memory"] == streamed["SQLite"] == streamed["Valkey"]
 
 
-@pytest.mark.parametrize("written", range(0, len(PACKETS), 3))
+@pytest.mark.parametrize("written", [0, 4, 9, len(PACKETS) - 1])
 def test_a_running_answer_is_read_after_every_event(written: int) -> None:
     """All readers join while the agent waits after some packets."""
 
