@@ -33,6 +33,55 @@ export interface EventPacket extends PacketFields {
   op: "EVENT";
   p: JSONObject;
 }
+// Types and no interfaces, so that `packet.p as ToolCallEvent` compiles.
+type ReportFields = { id: string; timestamp: string };
+/** A tool call that begins, as the `p` of an EVENT packet; an agent may use the name for other data. */
+export type ToolCallEvent = ReportFields & {
+  type: "TOOL_CALL";
+  data: {
+    call_id: string;
+    name: string;
+    /** Usually an object. */
+    arguments: JSONValue;
+    /** The answer of the model that made the call, counted from 1. */
+    turn?: number;
+  };
+};
+/** The result of the tool call with the same `call_id`. */
+export type ToolResultEvent = ReportFields & {
+  type: "TOOL_RESULT";
+  data: {
+    call_id: string;
+    result: JSONValue;
+    /** Whether the call failed. */
+    is_error: boolean;
+    name?: string;
+    turn?: number;
+    seconds?: number;
+  };
+};
+/** The tokens and the cost of requests to a model; several events of one stream add up. */
+export type UsageEvent = ReportFields & {
+  type: "USAGE";
+  data: {
+    /** With the tokens of a cache. */
+    prompt_tokens: number;
+    /** With the tokens of the reasoning. */
+    completion_tokens: number;
+    total_tokens: number;
+    /** In dollars; null if it is not known. */
+    cost_estimate: number | null;
+    cached_tokens?: number;
+    cache_write_tokens?: number;
+    reasoning_tokens?: number;
+    estimated?: boolean;
+    model?: string;
+    finish_reason?: string;
+    filtered?: boolean;
+    /** The number of answers of the model. */
+    turns?: number;
+  };
+};
 /** An error in the stream; only warnings are handed out. */
 export interface ErrorPacket extends PacketFields {
   op: "ERROR";

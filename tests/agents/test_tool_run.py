@@ -9,6 +9,7 @@ import pytest
 
 from coreason_client.agents.llm import llm_agent
 from coreason_client.llm import LLMRateLimitError, LLMRequestError, ToolAbort
+from coreason_client.server import AgentStream, ServiceRequest
 from tests.cli.models import Model as Served
 from tests.cli.models import chunk, model, spoken, streamed
 from tests.llm.server import Replied
@@ -120,6 +121,47 @@ def test_an_error_of_a_tool_is_shown_and_the_model_goes_on() -> None:
     assert text(packets) == "Sunk."
 
 
+def shown_result(result: str, **options: Any) -> str:
+    """Return what readers get of a result."""
+
+    def tell(city: str) -> str:
+        return result
+
+    tell.__name__ = "weather"
+    with (
+        model(called("Rome"), said("Ok.")) as served,
+        serving(served, tools=[tell], **options) as client,
+    ):
+        packets = read(client, request("What is the weather?"))
+    assert text(packets) == "Ok."
+    return str(shown(packets)[1][1]["result"])
+
+
+@pytest.mark.parametrize(
+    ("length", "options", "kept"),
+    [
+        (65_536, {}, 65_536),
+        (65_537, {}, 65_536),
+        (150_000, {}, 65_536),  # more than the model gets, which is cut first
+        (4_001, {"max_tool_result": 5_000}, 4_001),
+        (4_001, {"max_tool_result": 4_000}, 4_000),
+        (150_000, {"max_tool_result": 10**12}, 100_000),
+        (1, {"max_tool_result": 0}, 0),
+    ],
+)
+def test_a_long_result_is_cut_with_a_mark_and_its_length(
+    length: int, options: dict[str, Any], kept: int
+) -> None:
+    mark = f"\n[truncated: the first {kept} of {length} characters]"
+    expected = "x" * kept + (mark if kept < length else "")
+    assert shown_result("x" * length, **options) == expected
+
+
+def test_no_result_is_too_long_for_a_packet() -> None:
+    worst = "\x01" * 2_000_000  # six bytes of JSON each
+    assert shown_result(worst, max_tool_result=10**12).startswith("\x01" * 100_000)
+
+
 @pytest.mark.parametrize(
     ("replies", "options", "code"),
     [
@@ -160,6 +202,8 @@ def test_wrong_tools_are_refused_when_the_agent_is_made() -> None:
         llm_agent("m", tools=[5])  # type: ignore[list-item]
     with pytest.raises(LLMRequestError, match="max_turns"):
         llm_agent("m", max_turns=0)
+    with pytest.raises(LLMRequestError, match="max_tool_result must be a whole number, 0 or more"):
+        llm_agent("m", max_tool_result=-1)
 
 
 # Durable.
@@ -208,3 +252,32 @@ def _without_seconds(answer: Any) -> list[tuple[str, Any]]:
         if op == "EVENT":
             payload["data"].pop("seconds", None)
     return packets
+
+
+def test_the_reports_of_an_own_agent_survive_its_process() -> None:
+    async def find(city: str) -> str:
+        return f"blue in {city}"
+
+    async def agent(asked: ServiceRequest, stream: AgentStream) -> None:
+        for city in CITIES:
+            call_id = await stream.tool_call("find", {"city": city})
+            await stream.tool_result(call_id, await stream.step("find", find, city))
+            await stream.usage(prompt_tokens=1, completion_tokens=2)
+        await stream.write("Both are blue.")
+
+    async def go() -> None:
+        _, appends = await durable.undisturbed(agent, durable.request())
+        for number in range(appends):
+            for stored in (False, True):
+                answer = await durable.run(agent, durable.request(), [(number, stored)])
+                assert [event["type"] for op, event in answer.packets if op == "EVENT"] == [
+                    *["TOOL_CALL", "TOOL_RESULT", "USAGE"] * 2
+                ]
+                calls, results = (
+                    [data["call_id"] for data in durable.events(answer, kind)]
+                    for kind in ("TOOL_CALL", "TOOL_RESULT")
+                )
+                assert calls == results
+                assert len(set(calls)) == 2
+
+    asyncio.run(go())

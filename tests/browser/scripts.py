@@ -118,10 +118,22 @@ async def tools(stream: AgentStream, site: Site) -> None:
     await event("USAGE", model="m", prompt_tokens=1812, completion_tokens=1)
 
 
+async def reports(stream: AgentStream, site: Site) -> None:
+    """Report tool calls and usage with the calls that every agent has."""
+    call_id = await stream.tool_call("find_orders", {"customer": "C-1"})
+    await stream.tool_result(call_id, "x" * 65_536)
+    await stream.tool_result(await stream.tool_call("track", "all of them"), None, is_error=True)
+    await stream.write("Two calls.")
+    await stream.usage(prompt_tokens=1000, completion_tokens=2, model="m")
+    await stream.usage(prompt_tokens=812, completion_tokens=1, model="m")
+
+
 async def task(stream: AgentStream, site: Site) -> None:
     """Write what the inspector writes for a task of A2A."""
     working = {"state": "TASK_STATE_WORKING", "message": {"parts": [{"text": "Looking"}]}}
-    status = {"taskId": "t1", "status": working}
+    call = {"call_id": "c", "name": "find_orders", "arguments": {}}
+    report = {"coreason": {"type": "TOOL_CALL", "data": call}}
+    status = {"taskId": "t1", "status": working, "metadata": report}
     await stream.write_packet("EVENT", {"type": "a2a.task", "data": {"id": "t1", "status": {}}})
     await stream.write_packet("EVENT", {"type": "a2a.status", "data": status})
     artifact = {"artifactId": "a1", "name": "report", "parts": [{"text": "The report."}]}
@@ -141,6 +153,7 @@ SCRIPTS: dict[str, Script] = {
     "transient": transient,
     "hostile": hostile,
     "line": hostile_text("one line of 5 MB"),
+    "reports": reports,
     "task": task,
     "tools": tools,
 }

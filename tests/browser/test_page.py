@@ -79,6 +79,20 @@ def test_calls_of_tools_and_what_an_answer_took(serve: Serve, tabs: Tabs) -> Non
     expect(page.get_by_test_id("usage")).to_have_text("m · 1,812 tokens read · 1 token written")
 
 
+def test_what_an_agent_reports_about_its_own_tools(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(SCRIPTS).url)
+    ask(page, "reports")
+    wait_for(page, "done")
+    tools = page.get_by_test_id("tool")
+    assert [tool.get_attribute("data-state") for tool in tools.all()] == ["done", "failed"]
+    expect(tools.first.locator("summary")).to_have_text('find_orders customer: "C-1" done')
+    expect(tools.nth(1).locator("summary")).to_have_text("track all of them failed")
+    expect(tools.first.locator("pre")).to_have_count(0)  # a long result stays folded
+    tools.first.locator("summary").click()
+    expect(tools.first.locator("pre").nth(1)).to_contain_text("… 45538 more characters")
+    expect(page.get_by_test_id("usage")).to_have_text("m · 1,812 tokens read · 3 tokens written")
+
+
 @pytest.mark.proves("PAGE-media")
 def test_media_is_loaded_only_after_a_click(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     tabs = new_tabs()
@@ -280,6 +294,7 @@ def test_an_agent_of_a2a(serve: Serve, tabs: Tabs) -> None:
     wait_for(page, "done")
     expect(page.get_by_test_id("task")).to_have_count(1)
     expect(page.get_by_test_id("task")).to_have_attribute("data-state", "completed")
+    expect(page.get_by_test_id("tool")).to_contain_text("find_orders")
     expect(page.get_by_test_id("artifact")).to_contain_text("report")
     expect(page.get_by_test_id("answer").locator(".block")).to_have_text("The report.")
 

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -237,6 +238,17 @@ class Recorder(Output):
 
 
 USED = {"model": "m", "prompt_tokens": 1, "completion_tokens": 2}
+CALL = {"call_id": "a", "name": "find", "arguments": {"city": "Zürich", "date": None}}
+
+
+def called(**data: Any) -> Packet:
+    return packet("EVENT", {"type": "TOOL_CALL", "data": {**CALL, **data}})
+
+
+def returned(result: Any, **data: Any) -> Packet:
+    return packet(
+        "EVENT", {"type": "TOOL_RESULT", "data": {"call_id": "a", "result": result, **data}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,6 +266,15 @@ USED = {"model": "m", "prompt_tokens": 1, "completion_tokens": 2}
         (packet("EVENT", {"custom": 1}), ("detail", '{"custom": 1}')),
         (packet("EVENT", {"type": "USAGE", "data": USED}), ("detail", "m: 1 + 2 tokens")),
         (packet("EVENT", {"type": "USAGE", "data": 5}), ("detail", '{"type": "USAGE", "data": 5}')),
+        (called(turn=1), ("detail", '→ find {"city": "Zürich", "date": null}')),
+        (called(arguments="now"), ("detail", "→ find now")),
+        (returned("blue", name="sky", turn=1, seconds=0.2), ("detail", "← sky: blue")),
+        (returned({"id": 7}), ("detail", '← tool: {"id": 7}')),
+        (returned("no answer", is_error=True), ("detail", "← tool failed: no answer")),
+        (
+            packet("EVENT", {"type": "TOOL_CALL", "data": {"name": "mine"}}),
+            ("detail", '{"type": "TOOL_CALL", "data": {"name": "mine"}}'),
+        ),
     ],
 )
 def test_each_kind_of_packet_has_its_method_of_the_output(
@@ -262,6 +283,25 @@ def test_each_kind_of_packet_has_its_method_of_the_output(
     recorder = Recorder()
     render(recorder, [shown_packet])
     assert recorder.calls == [call]
+
+
+def test_a_result_has_the_name_of_its_call() -> None:
+    recorder = Recorder()
+    render(recorder, [called(), called(call_id="b", name="track"), returned("blue")])
+    assert recorder.calls[-1] == ("detail", "← find: blue")
+
+
+def test_a_long_result_is_short_in_a_terminal_and_whole_in_json() -> None:
+    packets = [returned("word \n" * 20_000)]
+    recorder = Recorder()
+    render(recorder, packets)
+    [(_, line)] = recorder.calls
+    assert isinstance(line, str)
+    assert (len(line), line[:16], line[-1]) == (200, "← tool: word wor", "…")
+    out = io.StringIO()
+    with redirect_stdout(out):
+        render(JsonOutput(), packets)
+    assert parse_packet(out.getvalue().encode()) == packets[0]
 
 
 def test_the_end_of_a_stream_is_not_shown() -> None:

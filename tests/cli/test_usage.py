@@ -29,14 +29,17 @@ def test_the_line_has_the_tokens_and_the_cost_if_it_is_known(
     assert usage_event_line({"type": "USAGE", "data": {"model": "m", **COUNTS, **usage}}) == line
 
 
+@pytest.mark.parametrize("model", [{}, {"model": None}, {"model": ""}, {"model": 5}])
+def test_an_agent_may_leave_out_the_model(model: dict[str, Any]) -> None:
+    assert usage_event_line({"type": "USAGE", "data": {**COUNTS, **model}}) == "1 + 2 tokens"
+
+
 @pytest.mark.parametrize(
     "data",
     [
         None,
         [],
         {"model": "m"},
-        COUNTS,
-        {**COUNTS, "model": None},
         {**COUNTS, "model": "m", "prompt_tokens": "1"},
         {**COUNTS, "model": "m", "completion_tokens": None},
     ],

@@ -35,7 +35,9 @@ PUBLIC = [
     ),
     *(
         f"coreason_manifest.definitions.{name}"
-        for name in ("message", "presentation", "request", "rewind", "service", "session")
+        for name in (
+            *("message", "presentation", "reports", "request", "rewind", "service", "session"),
+        )
     ),
 ]
 

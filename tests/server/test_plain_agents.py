@@ -112,6 +112,8 @@ def test_every_method_writes_the_same_as_on_an_async_stream(serve: Serve, plain:
         stream.cite("https://a.example", title="A")
         stream.media("https://a.example/a.png", alt_text="a")
         stream.markdown("# m")
+        stream.tool_result(stream.tool_call("find", {"a": 1}), "r", seconds=1)
+        stream.usage(prompt_tokens=1, completion_tokens=2)
         stream.warn("minor", "It was minor.", {"a": 1})
         stream.write_packet("DELTA", "d")
         stream.write(f"{len(stream.history())} {stream.question} {stream.ended}")
@@ -126,6 +128,8 @@ def test_every_method_writes_the_same_as_on_an_async_stream(serve: Serve, plain:
         await stream.cite("https://a.example", title="A")
         await stream.media("https://a.example/a.png", alt_text="a")
         await stream.markdown("# m")
+        await stream.tool_result(await stream.tool_call("find", {"a": 1}), "r", seconds=1)
+        await stream.usage(prompt_tokens=1, completion_tokens=2)
         await stream.warn("minor", "It was minor.", {"a": 1})
         await stream.write_packet("DELTA", "d")
         await stream.write(f"{len(await stream.history())} {stream.question} {stream.ended}")
@@ -134,9 +138,13 @@ def test_every_method_writes_the_same_as_on_an_async_stream(serve: Serve, plain:
     answer = serve(sync_agent if plain else async_agent).ask()
     kinds = [p.type.value for p in answer.payloads if isinstance(p, PresentationEvent)]
     assert len(kinds) == 5
+    call, result, usage = (p["data"] for p in answer.payloads if isinstance(p, dict))
+    assert (call["name"], call["arguments"]) == ("find", {"a": 1})
+    assert (result["call_id"], result["result"], result["seconds"]) == (call["call_id"], "r", 1)
+    assert usage["total_tokens"] == 3
     assert answer.text == "d0 hi False"
     assert answer.last.p.code == "no_data"
-    assert len(answer.packets) == 9
+    assert len(answer.packets) == 12
 
 
 def parameters(function: Any) -> list[tuple[str, Any, Any]]:

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from coreason_client import ArgumentError
 from coreason_client.server import AgentStream, MemoryStreamLog, StreamEnded
 from coreason_client.server.log import NewStream
 from coreason_client.server.parts import File
@@ -22,6 +23,12 @@ from coreason_manifest.definitions.presentation import (
     StreamOpCode,
     StreamPacket,
     parse_packet,
+)
+from coreason_manifest.definitions.reports import (
+    ToolCallReport,
+    ToolResultReport,
+    UsageReport,
+    report_of,
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -305,3 +312,145 @@ async def test_a_message_after_something_else_is_refused() -> None:
     await stream.write("a")
     with pytest.raises(RuntimeError, match="first and only"):
         await stream.message("Hi.")
+
+
+# Reports: tool calls and usage.
+
+
+async def reports(log: MemoryStreamLog, stream: AgentStream) -> list[tuple[str, Any]]:
+    """Return the types and data of the events; each has the keys of a presentation event."""
+    events = [packet.p for packet in await packets(log, stream.stream_id)]
+    assert all(sorted(event) == ["data", "id", "timestamp", "type"] for event in events)
+    assert len({event["id"] for event in events}) == len(events)
+    return [(event["type"], event["data"]) for event in events]
+
+
+@aio
+async def test_a_tool_call_and_its_result() -> None:
+    log, stream = await begin()
+    call_id = await stream.tool_call("find", {"city": "Rome", "date": None})
+    assert str(UUID(call_id)) == call_id
+    await stream.tool_result(call_id, {"sky": ["blue", None]})
+    assert await stream.tool_call("find", [1], "own", turn=2) == "own"
+    await stream.tool_result("own", "no answer", is_error=True, name="find", turn=2, seconds=0.5)
+    call = {"call_id": call_id, "name": "find", "arguments": {"city": "Rome", "date": None}}
+    result = {"call_id": call_id, "result": {"sky": ["blue", None]}, "is_error": False}
+    second = {"turn": 2, "call_id": "own", "name": "find"}
+    failed = {**second, "result": "no answer", "is_error": True, "seconds": 0.5}
+    assert await reports(log, stream) == [
+        ("TOOL_CALL", call),
+        ("TOOL_RESULT", result),
+        ("TOOL_CALL", {**second, "arguments": [1]}),
+        ("TOOL_RESULT", failed),
+    ]
+
+
+@aio
+async def test_each_call_has_another_id() -> None:
+    _, stream = await begin()
+    assert len({await stream.tool_call("find", {}) for _ in range(3)}) == 3
+
+
+@aio
+async def test_usage() -> None:
+    log, stream = await begin()
+    await stream.usage(prompt_tokens=1, completion_tokens=2)
+    known = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 8, "cost_estimate": 0.5}
+    more = {"cached_tokens": 1, "cache_write_tokens": 2, "reasoning_tokens": 3, "turns": 2}
+    about = {"model": "m", "finish_reason": "stop", "estimated": True, "filtered": True}
+    everything: dict[str, Any] = {**known, **more, **about}
+    await stream.usage(**everything)
+    few = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cost_estimate": None}
+    assert await reports(log, stream) == [("USAGE", few), ("USAGE", everything)]
+
+
+@aio
+async def test_readers_can_parse_reports() -> None:
+    log, stream = await begin()
+    call_id = await stream.tool_call("find", None)
+    await stream.tool_result(call_id, None)
+    await stream.usage(prompt_tokens=0, completion_tokens=0, model="m", cost_estimate=0)
+    found = [report_of(packet.p) for packet in await packets(log, stream.stream_id)]
+    assert found == [
+        ToolCallReport(call_id=call_id, name="find", arguments=None),
+        ToolResultReport(call_id=call_id, result=None),
+        UsageReport(
+            prompt_tokens=0, completion_tokens=0, total_tokens=0, cost_estimate=0, model="m"
+        ),
+    ]
+
+
+@aio
+async def test_a_report_has_the_value_at_the_time_of_the_call() -> None:
+    log, stream = await begin()
+    given: dict[str, Any] = {"tags": {"a"}, "when": UUID(int=1)}
+    await stream.tool_call("find", given, "a")
+    given["tags"].add("b")
+    [(_, data)] = await reports(log, stream)
+    assert data["arguments"] == {"tags": ["a"], "when": str(UUID(int=1))}
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+COUNTS = {"prompt_tokens": 1, "completion_tokens": 2}
+CALL = {"name": "find", "arguments": {}}
+RESULT = {"call_id": "a", "value": 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("tool_call", {**CALL, "name": ""}, "name must be text that is not empty, got ''"),
+        ("tool_call", {**CALL, "name": None}, "name must be text that is not empty, got None"),
+        ("tool_call", {**CALL, "id": ""}, "id must be text that is not empty, got ''"),
+        ("tool_call", {**CALL, "id": 7}, "id must be text that is not empty, got 7"),
+        ("tool_call", {**CALL, "turn": -1}, "turn must be a whole number, 0 or more, got -1"),
+        (
+            "tool_call",
+            {**CALL, "arguments": object()},
+            "arguments must be JSON, got a value of type object",
+        ),
+        (
+            "tool_call",
+            {**CALL, "arguments": CYCLE},
+            "arguments must be JSON, got a value of type list",
+        ),
+        ("tool_result", {**RESULT, "call_id": ""}, "call_id must be text that is not empty"),
+        ("tool_result", {**RESULT, "call_id": UUID(int=1)}, "call_id must be text"),
+        ("tool_result", {**RESULT, "value": b"\xff"}, "value must be JSON"),
+        ("tool_result", {**RESULT, "value": "\ud800"}, "value must be JSON"),
+        ("tool_result", {**RESULT, "is_error": 1}, "is_error must be True or False, got 1"),
+        ("tool_result", {**RESULT, "name": ""}, "name must be text that is not empty"),
+        ("tool_result", {**RESULT, "seconds": -0.5}, "seconds must be a number, 0 or more"),
+        ("usage", {**COUNTS, "prompt_tokens": -1}, "prompt_tokens must be a whole number"),
+        ("usage", {**COUNTS, "completion_tokens": 1.0}, "completion_tokens must be a whole number"),
+        ("usage", {**COUNTS, "total_tokens": True}, "total_tokens must be a whole number"),
+        ("usage", {**COUNTS, "cached_tokens": "1"}, "cached_tokens must be a whole number"),
+        ("usage", {**COUNTS, "cache_write_tokens": -1}, "cache_write_tokens must be a whole"),
+        ("usage", {**COUNTS, "reasoning_tokens": -1}, "reasoning_tokens must be a whole number"),
+        ("usage", {**COUNTS, "cost_estimate": float("inf")}, "cost_estimate must be a number"),
+        ("usage", {**COUNTS, "cost_estimate": float("nan")}, "cost_estimate must be a number"),
+        ("usage", {**COUNTS, "cost_estimate": "1"}, "cost_estimate must be a number, 0 or more"),
+        ("usage", {**COUNTS, "estimated": None}, "estimated must be True or False, got None"),
+        ("usage", {**COUNTS, "model": ""}, "model must be text that is not empty, got ''"),
+        ("usage", {**COUNTS, "turns": 0.5}, "turns must be a whole number, 0 or more, got 0.5"),
+    ],
+)
+@aio
+async def test_a_wrong_argument_of_a_report_takes_no_number(
+    method: str, options: dict[str, Any], message: str
+) -> None:
+    log, stream = await begin()
+    with pytest.raises(ArgumentError, match=f"^{message}"):
+        await getattr(stream, method)(**options)
+    await stream.write("a")
+    assert [packet.seq for packet in await packets(log, stream.stream_id)] == [1]
+
+
+@aio
+async def test_a_result_that_is_too_long_for_a_packet_is_refused() -> None:
+    log, stream = await begin()
+    with pytest.raises(ValueError, match="a packet may have"):
+        await stream.tool_result("a", "x" * 10_000_000)
+    await stream.write("a")
+    assert [packet.seq for packet in await packets(log, stream.stream_id)] == [1]

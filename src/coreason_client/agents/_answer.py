@@ -9,10 +9,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
-from uuid import uuid4
-
-from coreason_manifest.definitions._base import utc_now
-from coreason_manifest.definitions.presentation import StreamOpCode
 
 from ..llm import (
     AsyncLLMClient,
@@ -31,28 +27,12 @@ from ..llm.tools._output import bounded
 from ..llm.tools._run_machine import AskModel, RunLimits, RunMachine
 from ..llm.tools._steps_async import AsyncCalls
 
-__all__ = [
-    "TOOL_CALL",
-    "TOOL_RESULT",
-    "AnswerFailed",
-    "AnswerProgress",
-    "AnswerWriter",
-    "ToolRun",
-    "added",
-    "event",
-]
+__all__ = ["AnswerFailed", "AnswerProgress", "AnswerWriter", "ToolRun", "added"]
 
 if TYPE_CHECKING:
     from ..llm.tools._perform import AsyncModelClient
     from ..server import AgentStream, Resumed
 
-TOOL_CALL = "TOOL_CALL"
-"""The type of the event for a tool call that begins."""
-
-TOOL_RESULT = "TOOL_RESULT"
-"""The type of the event for the result of a tool call."""
-
-_MAX_SHOWN = 4_000  # characters of a result that readers get
 _Tools: TypeAlias = Sequence[Mapping[str, Any]]  # as the model sees them
 _MAX_PIECE = 100_000  # characters of one packet, far below what readers accept
 _MAX_THOUGHT = 4_000
@@ -303,6 +283,8 @@ class AnswerFailed(Exception):
 class ToolRun:
     """Runs a model with tools and writes what happens to a stream.
 
+    Readers get `max_shown` characters of a result; None hides the calls and their results.
+
     `write_answer` writes one answer to messages, with tools as the model sees them, and returns the
     response, or the error for readers, for the journal.
     """
@@ -314,13 +296,13 @@ class ToolRun:
         limits: RunLimits,
         client: AsyncLLMClient,
         *,
-        show_calls: bool,
+        max_shown: int | None,
     ) -> None:
         self._stream = stream
         self._tools = tools
         self._limits = limits
         self._client = client
-        self._show_calls = show_calls
+        self._max_shown = max_shown
         self._needs_paragraph = False
 
     async def run(
@@ -366,23 +348,13 @@ class ToolRun:
         return await self._stream.step("answer", answer, on_restart="resume")
 
     async def _show(self, happened: ToolCallStarted | ToolCallFinished) -> None:
-        if not self._show_calls:
+        if self._max_shown is None:
             return
-        data: dict[str, Any] = {
-            "turn": happened.turn,
-            "call_id": happened.id,
-            "name": happened.name,
-        }
+        stream, turn = self._stream, happened.turn
         if isinstance(happened, ToolCallStarted):
-            data["arguments"] = happened.arguments
-            await self._stream.write_packet(StreamOpCode.EVENT, event(TOOL_CALL, data))
+            await stream.tool_call(happened.name, happened.arguments, happened.id, turn=turn)
             return
-        data["result"] = bounded(happened.result, _MAX_SHOWN)
-        data["is_error"] = happened.is_error
-        data["seconds"] = happened.seconds
-        await self._stream.write_packet(StreamOpCode.EVENT, event(TOOL_RESULT, data))
-
-
-def event(kind: str, data: dict[str, Any]) -> dict[str, Any]:
-    """Return a plain event with the keys of a presentation event."""
-    return {"id": str(uuid4()), "timestamp": utc_now().isoformat(), "type": kind, "data": data}
+        # It fits into a packet: `RunLimits.max_result_chars` has cut it before.
+        result = bounded(happened.result, self._max_shown)
+        about: Any = {"name": happened.name, "turn": turn, "seconds": happened.seconds}
+        await stream.tool_result(happened.id, result, happened.is_error, **about)

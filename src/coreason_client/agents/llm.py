@@ -8,9 +8,7 @@ Readers receive:
   a model later.
 * With tools, an EVENT of type TOOL_CALL for each call, and one of type TOOL_RESULT for its result;
   the results follow in the order of the calls.
-* At the end, one EVENT of type USAGE with the model, the tokens and the cost. It is a plain object
-  with the keys of a presentation event: no presentation type is meant for numbers, and a
-  MARKDOWN_BLOCK would look like a part of the answer.
+* At the end, one EVENT of type USAGE with the model, the tokens and the cost.
 * If the model fails, an error at the end of the stream. Its code and message come from the table
   below; the provider's message is only logged, for the operator of the agent.
 
@@ -27,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coreason_manifest.definitions.message import Role
-from coreason_manifest.definitions.presentation import StreamOpCode
+from coreason_manifest.definitions.reports import USAGE
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..llm import AsyncLLMClient, Message, Response, errors
@@ -38,7 +36,7 @@ from ..llm._from_env import import_async_client
 from ..llm.errors import LLMError
 from ..llm.tools._given_tools import GivenTools, given_tools_async
 from ..llm.tools._run_machine import RunLimits
-from ._answer import AnswerFailed, AnswerWriter, ToolRun, event
+from ._answer import AnswerFailed, AnswerWriter, ToolRun
 from ._prompt import UnreadableError, conversation
 
 if TYPE_CHECKING:
@@ -48,9 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["USAGE", "llm_agent"]
 
 logger = logging.getLogger("coreason_client.agents")
-
-USAGE = "USAGE"
-"""The type of the event with the model, the tokens and the cost."""
 
 _ASK_THE_OPERATOR = "Please contact the operator of this agent."
 # The errors of the AI client as readers see them: a stable code, and a message without any text of
@@ -143,6 +138,7 @@ def llm_agent(
     history_chars: int = 50_000,
     thoughts: bool = True,
     tool_events: bool = True,
+    max_tool_result: int = 65_536,
     tell_errors: bool = False,
 ) -> Agent:
     """Return an agent that answers with a model.
@@ -167,6 +163,8 @@ def llm_agent(
             counts as 4000 characters.
         thoughts: False hides the reasoning of the model from readers.
         tool_events: False hides the calls of tools and their results from readers.
+        max_tool_result: the number of characters of a tool result that readers get; a mark at the
+            end of a longer one has its length. The model gets up to 100,000, and readers no more.
         tell_errors: True shows readers the message of the AI client, which may contain text of the
             provider; use it only if the readers are the operators of the agent.
 
@@ -181,12 +179,13 @@ def llm_agent(
     check_call(messages, "a model" if model is None else model, None, temperature, max_tokens)
     _check_maximum("history_turns", history_turns)
     _check_maximum("history_chars", history_chars)
+    _check_maximum("max_tool_result", max_tool_result)
     if client is None:
         import_async_client()
     agent = _ModelAgent(
         tools=given_tools_async(list(tools)) if tools else None,
         limits=RunLimits(max_turns=max_turns, max_cost=max_cost),
-        tool_events=tool_events,
+        max_shown=max_tool_result if tool_events else None,
         model=model,
         client=client,
         system=system,
@@ -214,7 +213,7 @@ class _ModelAgent:
 
     tools: GivenTools | None
     limits: RunLimits
-    tool_events: bool
+    max_shown: int | None
     model: str | None
     client: AsyncLLMClient | None = field(repr=False)
     system: str | None
@@ -251,7 +250,7 @@ class _ModelAgent:
         if "error" in ended:
             await stream.fail(**ended["error"])
         else:
-            await stream.write_packet(StreamOpCode.EVENT, event(USAGE, ended["usage"]))
+            await stream.usage(**ended["usage"])
 
     async def _run(self, messages: list[Message], stream: "AgentStream", tools: GivenTools) -> None:
         """Answer with a model that calls tools."""
@@ -263,7 +262,7 @@ class _ModelAgent:
 
         try:
             client = self._client()
-            run = ToolRun(stream, tools, self.limits, client, show_calls=self.tool_events)
+            run = ToolRun(stream, tools, self.limits, client, max_shown=self.max_shown)
             result = (await run.run(messages, write_answer)).result
         except AnswerFailed as failed:
             await stream.fail(**failed.with_usage())
@@ -272,8 +271,7 @@ class _ModelAgent:
         else:
             if result is not None:
                 usage = _usage_data(result.response["model"], result.response)
-                usage |= {**result.usage, "turns": result.turns}
-                await stream.write_packet(StreamOpCode.EVENT, event(USAGE, usage))
+                await stream.usage(**{**usage, **result.usage, "turns": result.turns})
 
     def _client(self) -> AsyncLLMClient:
         if self.client is None:

@@ -3,8 +3,11 @@
 import mimetypes
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
-from uuid import UUID
+from uuid import UUID, uuid4
+
+from pydantic_core import from_json, to_json
 
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
@@ -19,8 +22,10 @@ from coreason_manifest.definitions.presentation import (
     StreamError,
     StreamOpCode,
 )
+from coreason_manifest.definitions.reports import TOOL_CALL, TOOL_RESULT, USAGE
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..errors import ArgumentError
 from ._off_loop import LARGE_BODY, off_loop
 from ._packet_names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, QUESTION, REJECTED
 from .durable._notes import Policy
@@ -188,7 +193,8 @@ class AgentStream:
         A turn that was cancelled or failed has the text written so far; `history.turns` has the
         `outcome` of each. Only turns of the same key and agent are returned: at most `limit`, at
         most 1,000, and at most `max_bytes` bytes of JSON in total. The last turn is always
-        returned, whatever its size.
+        returned, whatever its size. They come from the store or, for a client of the
+        OpenAI-compatible API that sends its whole conversation, from the request.
         """
         stored = await self._steps.turns(self._writer.turns, limit, max_bytes)
         if sum(map(len, stored)) <= LARGE_BODY:
@@ -340,6 +346,130 @@ class AgentStream:
             data["metadata"] = dict(metadata)
         await self.write_packet(StreamOpCode.EVENT, {"type": ARTIFACT, "data": data})
 
+    async def tool_call(
+        self,
+        name: str,
+        arguments: Any,
+        id: str | None = None,  # noqa: A002 - its usual name
+        *,
+        turn: int | None = None,
+    ) -> str:
+        """Report that the agent calls a tool; return the id of the call, for `tool_result`.
+
+        Args:
+            name: the name of the tool.
+            arguments: the arguments, any JSON value, usually an object.
+            id: the id of the call; by default a new one, the same after a restart.
+            turn: the answer of the model that made the call, counted from 1.
+
+        Raises:
+            ArgumentError: an argument is invalid.
+            ValueError: the arguments are too long for one packet.
+        """
+        data = {
+            **_optional(_count, turn=turn),
+            "call_id": str(self.uuid()) if id is None else _text("id", id),
+            "name": _text("name", name),
+            "arguments": _json("arguments", arguments),
+        }
+        await self._report(TOOL_CALL, data)
+        return str(data["call_id"])
+
+    async def tool_result(
+        self,
+        call_id: str,
+        value: Any,
+        is_error: bool = False,
+        *,
+        name: str | None = None,
+        turn: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Report the result of a tool call.
+
+        Args:
+            call_id: the id that `tool_call` returned.
+            value: the result, or the error: text or any other JSON value.
+            is_error: True if the call failed.
+            name: the name of the tool, for readers that have not kept the call.
+            turn: the answer of the model that made the call, counted from 1.
+            seconds: how long the call took.
+
+        Raises:
+            ArgumentError: an argument is invalid.
+            ValueError: the value is too long for one packet.
+        """
+        data = {
+            **_optional(_count, turn=turn),
+            "call_id": _text("call_id", call_id),
+            **_optional(_text, name=name),
+            "result": _json("value", value),
+            "is_error": _flag("is_error", is_error),
+            **_optional(_number, seconds=seconds),
+        }
+        await self._report(TOOL_RESULT, data)
+
+    async def usage(
+        self,
+        *,
+        prompt_tokens: int,
+        completion_tokens: int,
+        total_tokens: int | None = None,
+        cost_estimate: float | None = None,
+        cached_tokens: int | None = None,
+        cache_write_tokens: int | None = None,
+        reasoning_tokens: int | None = None,
+        estimated: bool = False,
+        model: str | None = None,
+        finish_reason: str | None = None,
+        filtered: bool = False,
+        turns: int | None = None,
+    ) -> None:
+        """Report the tokens of requests to a model; several reports of one stream add up.
+
+        `await stream.usage(**response["usage"], model=response["model"])` reports a response of the
+        AI client.
+
+        Args:
+            prompt_tokens: the tokens that the model read, with those of a cache.
+            completion_tokens: the tokens that it wrote, with those of its reasoning.
+            total_tokens: by default the sum of both.
+            cost_estimate: the cost in dollars, None if it is not known.
+            cached_tokens: the tokens that were read from a cache.
+            cache_write_tokens: the tokens that were written to a cache.
+            reasoning_tokens: the tokens of the reasoning.
+            estimated: True if the numbers are estimates.
+            model: the name of the model.
+            finish_reason: the reason for which the model stopped.
+            filtered: True if a filter changed or ended the answer, or the model refused.
+            turns: the number of answers of the model.
+
+        Raises:
+            ArgumentError: an argument is invalid.
+        """
+        counts = {
+            "prompt_tokens": _count("prompt_tokens", prompt_tokens),
+            "completion_tokens": _count("completion_tokens", completion_tokens),
+        }
+        flags = {"estimated": estimated, "filtered": filtered}
+        data = {
+            **_optional(_text, model=model, finish_reason=finish_reason),
+            **counts,
+            "total_tokens": sum(counts.values()),
+            "cost_estimate": None,
+            **_optional(_count, total_tokens=total_tokens),
+            **_optional(_number, cost_estimate=cost_estimate),
+            **_optional(
+                _count,
+                cached_tokens=cached_tokens,
+                cache_write_tokens=cache_write_tokens,
+                reasoning_tokens=reasoning_tokens,
+                turns=turns,
+            ),
+            **{name: True for name, value in flags.items() if _flag(name, value)},
+        }
+        await self._report(USAGE, data)
+
     async def ask(self, question: str, *, auth: bool = False) -> None:
         """Ask the user and end the stream: the answer is the next message of the conversation.
 
@@ -399,6 +529,10 @@ class AgentStream:
     async def _event(self, kind: PresentationEventType, data: EventData) -> None:
         await self.write_packet(StreamOpCode.EVENT, PresentationEvent(type=kind, data=data))
 
+    async def _report(self, kind: str, data: Mapping[str, Any]) -> None:
+        about = {"id": str(uuid4()), "timestamp": _utc_now().isoformat(), "type": kind}
+        await self.write_packet(StreamOpCode.EVENT, {**about, "data": data})
+
     async def _write_error(
         self,
         severity: ErrorSeverity,
@@ -417,3 +551,42 @@ class AgentStream:
 
 def _mime_type(url: str) -> str:
     return mimetypes.guess_type(url)[0] or "application/octet-stream"
+
+
+# Arguments of the reports, checked.
+
+
+def _optional(check: Callable[[str, Any], Any], **given: Any) -> dict[str, Any]:
+    """Return the arguments that are not None."""
+    return {name: check(name, value) for name, value in given.items() if value is not None}
+
+
+def _text(argument: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ArgumentError(argument, "must be text that is not empty", value)
+    return value
+
+
+def _count(argument: str, value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ArgumentError(argument, "must be a whole number, 0 or more", value)
+    return value
+
+
+def _number(argument: str, value: float) -> float:
+    if type(value) not in (int, float) or not 0 <= value < inf:
+        raise ArgumentError(argument, "must be a number, 0 or more", value)
+    return value
+
+
+def _flag(argument: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ArgumentError(argument, "must be True or False", value)
+    return value
+
+
+def _json(argument: str, value: Any) -> Any:
+    try:
+        return from_json(to_json(value))  # the caller may change its own one while this one waits
+    except (ValueError, RecursionError):
+        raise ArgumentError(argument, "must be JSON", value) from None

@@ -6,6 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from coreason_client.llm import ToolAbort
@@ -79,3 +81,8 @@ def test_an_abort_is_kept() -> None:
 def test_text_is_cut_only_above_the_limit() -> None:
     assert bounded("abc", 3) == "abc"
     assert bounded("abcd", 3) == "abc\n[truncated: the first 3 of 4 characters]"
+
+
+@given(st.text(max_size=300), st.integers(0, 200), st.integers(0, 200))
+def test_text_that_is_cut_twice_keeps_its_full_length(text: str, first: int, second: int) -> None:
+    assert bounded(bounded(text, first), second) == bounded(text, min(first, second))

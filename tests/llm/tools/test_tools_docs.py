@@ -13,7 +13,7 @@ from tests.server.test_docs import blocks_of
 from .answers import KEY, calls, said, streamed_calls, streamed_text, sync_client
 from .test_mcp import small
 
-FIRST, _, SERVERS, AGENT = blocks_of("docs/tools.md")
+FIRST, _, SERVERS, AGENT, _ = blocks_of("docs/tools.md")
 ROME = ("weather", {"city": "Rome"})
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from coreason_client.llm import (
     Delta,
@@ -32,6 +33,7 @@ from coreason_client.llm.tools._output import (
     load_turn,
     with_parsed,
 )
+from coreason_client.server.durable._results import MAX_RESULT_BYTES
 
 from .answers import response
 
@@ -118,10 +120,15 @@ def test_an_abort_comes_back() -> None:
     assert str(loaded.abort) == "no"
 
 
-def test_large_outputs_are_cut() -> None:
-    large = dump_output(ToolOutput("\U0001f600" * (MAX_TEXT_CHARS + 1)), 0)
+@pytest.mark.parametrize("character", ["a", "한", "\U0001f600", "\x01"])
+@pytest.mark.parametrize("images", [(), ("x" * MAX_IMAGE_CHARS,)])
+def test_large_outputs_fit_into_a_step(character: str, images: tuple[str, ...]) -> None:
+    large = dump_output(ToolOutput(character * (MAX_TEXT_CHARS + 1), images=images), 0)
     assert "[truncated" in large["text"]
-    assert len(json.dumps(large, ensure_ascii=False).encode()) < 1024 * 1024
+    assert len(to_json(large)) < MAX_RESULT_BYTES
+
+
+def test_images_that_are_too_large_are_left_out() -> None:
     images = dump_output(ToolOutput("a", images=("x" * (MAX_IMAGE_CHARS + 1),)), 0)
     assert images["images"] == []
     assert "too large" in images["text"]

@@ -212,6 +212,34 @@ def test_progress_changes_neither_the_state_nor_its_time() -> None:
     assert own(second)["status"]["message"]["parts"] == [{"text": "Hm."}]
 
 
+CALL = {"type": "TOOL_CALL", "data": {"call_id": "c", "name": "find", "arguments": {"a": None}}}
+RESULT = {"type": "TOOL_RESULT", "data": {"call_id": "c", "result": "x" * 70_000, "is_error": True}}
+TOKENS = {"type": "USAGE", "data": {"prompt_tokens": 1, "completion_tokens": 2}}
+
+
+@pytest.mark.parametrize(
+    ("event", "text"), [(CALL, "Calling find"), (RESULT, None), (TOKENS, None)]
+)
+def test_a_report_is_a_status_and_not_a_result_of_the_task(event: JSON, text: str | None) -> None:
+    task = begun()
+    task.add(packet(1, "DELTA", "Blue."))
+    [shown] = task.add(packet(2, "EVENT", {"id": "x", "timestamp": AT, **event}))
+    assert own(shown)["metadata"] == {"coreason": event}
+    status = own(shown)["status"]
+    assert (status["state"], status["timestamp"]) == ("TASK_STATE_WORKING", AT)
+    parts = None if text is None else [{"text": text}]
+    assert status.get("message", {}).get("parts") == parts
+    assert [artifact["artifactId"] for artifact in task.task()["artifacts"]] == ["s1:answer"]
+
+
+@pytest.mark.parametrize("kind", ["TOOL_CALL", "TOOL_RESULT", "USAGE"])
+def test_an_event_of_the_agent_with_the_name_of_a_report_is_an_artifact(kind: str) -> None:
+    event = {"type": kind, "data": {"name": "mine"}}
+    [shown] = events(("EVENT", event))
+    part = {"data": event, "mediaType": "application/vnd.coreason.event+json"}
+    assert own(shown)["artifact"]["parts"] == [part]
+
+
 @pytest.mark.parametrize(
     ("code", "severity", "state", "at"),
     [
@@ -361,6 +389,7 @@ words = st.sampled_from(["a", "b c", "é"])
 shown = st.one_of(
     st.builds(lambda text: {"type": "MARKDOWN_BLOCK", "data": {"content": text}}, words),
     st.builds(lambda text: {"type": "THOUGHT_TRACE", "data": {"content": text}}, words),
+    st.sampled_from([CALL, RESULT, TOKENS, {"type": "TOOL_CALL", "data": {"name": "mine"}}]),
     st.builds(
         lambda id_, text, **members: {
             "type": "ARTIFACT",

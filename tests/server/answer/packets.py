@@ -54,6 +54,7 @@ _DATA: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "TOOL_RESULT": st.fixed_dictionaries(
         {"call_id": _IDS, "result": _JSON, "is_error": st.booleans()}
     ),
+    "REWIND": st.fixed_dictionaries({"to_seq": st.integers(0, 3)}),
     "USAGE": st.fixed_dictionaries(
         {"prompt_tokens": _TOKENS, "completion_tokens": _TOKENS},
         optional={

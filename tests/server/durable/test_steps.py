@@ -474,6 +474,29 @@ async def test_times_and_ids_are_the_same_in_every_run() -> None:
 
 
 @aio
+async def test_reports_of_tools_are_the_same_in_every_run() -> None:
+    life = Life()
+    runs: list[list[str]] = []
+    for _ in range(2):
+        stream = await life.run()
+
+        async def call(stream: AgentStream = stream) -> str:
+            return await stream.tool_call("find", {"city": "Oslo"})
+
+        ids = [await stream.tool_call("find", {"city": "Rome"}), await stream.step("call", call)]
+        for call_id in ids:
+            await stream.tool_result(call_id, "blue")
+        await stream.usage(prompt_tokens=1, completion_tokens=2)
+        runs.append(ids)
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 2
+    shown: list[Any] = await life.texts()  # each was written once, and nothing was rewound
+    kinds = [event["type"] for event in shown]
+    assert kinds == [*["TOOL_CALL"] * 2, *["TOOL_RESULT"] * 2, "USAGE"]
+    assert life.stops == []
+
+
+@aio
 async def test_a_step_key_belongs_to_a_step() -> None:
     with pytest.raises(RuntimeError, match="can only be called in one"):
         (await Life().run()).step_key()

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from coreason_client.server import (
     AgentApp,
@@ -34,10 +35,14 @@ from coreason_client.server.engine import _writer
 from coreason_client.server.engine._conversation import (
     MAX_HISTORY_BYTES,
     Question,
+    RequestWithHistory,
     StoredTurn,
+    as_turns,
     conversation_of,
     dump_question,
+    dump_request,
     dump_turn,
+    given_turns,
     is_large,
     last_question,
     latest_turns,
@@ -45,10 +50,13 @@ from coreason_client.server.engine._conversation import (
     new_messages,
     parse_history,
     parse_question,
+    parse_request,
+    question_of,
+    stored_turns,
 )
 from coreason_client.server.engine._writer import StreamWriter
 from coreason_client.server.log import Claim, Conversation, NewStream, Page
-from coreason_manifest.definitions.message import ChatMessage, Role
+from coreason_manifest.definitions.message import ChatMessage, Role, TextPart
 from coreason_manifest.definitions.presentation import (
     ErrorSeverity,
     StreamError,
@@ -169,6 +177,50 @@ def test_a_question_comes_back_as_it_was_kept(principal: str, asked: list[ChatMe
 def test_what_is_no_question_is_a_value_error(stored: bytes) -> None:
     with pytest.raises(ValueError):
         parse_question(stored)
+
+
+_TURNS = st.lists(
+    st.builds(make_turn, ASKED.filter(bool), st.text(max_size=3), st.none() | st.just("cancelled")),
+    max_size=3,
+)
+
+
+@given(_TURNS, ASKED.filter(bool), st.booleans(), st.booleans())
+def test_a_request_keeps_its_history_wherever_it_is_stored(
+    turns: list[Turn], asked: list[ChatMessage], keeps: bool, instructed: bool
+) -> None:
+    values = request(*asked).model_dump()
+    earlier = [turn for one in turns for turn in stored_turns(dump_turn(one))]
+    given = RequestWithHistory(
+        **values, earlier=earlier, keeps_turn=keeps, has_instructions=instructed
+    )
+    again, _ = parse_request(dump_request("p", given, {}))
+    assert again == given
+    new = asked[1:] if instructed else asked
+    assert new_messages(again) == new
+    seen = parse_history(given_turns(again, 10) or [])
+    assert seen.turns == parse_history([dump_turn(turn) for turn in turns]).turns
+    assert given_turns(again, 0) == []
+    question = question_of("p", given)
+    assert question.conversation == (Conversation("p", "talk") if keeps else None)
+    if keeps:
+        assert parse_question(dump_question("p", given)) == question
+        whole = parse_history([dump_turn(make_turn(new, "answer"), question.earlier)])
+        assert whole.turns == (*seen.turns, make_turn(new, "answer"))
+    else:
+        assert dump_question("p", given) == b""
+
+
+@given(st.lists(st.sampled_from([*Role]), max_size=8))
+def test_a_conversation_is_split_into_turns_that_end_with_answers(roles: list[Role]) -> None:
+    messages = [
+        ChatMessage(role=role, parts=[TextPart(content=str(n))]) for n, role in enumerate(roles)
+    ]
+    turns, rest = as_turns(messages)
+    parsed = parse_history([to_json(turn) for turn in turns])
+    assert [*parsed, *rest] == messages
+    assert all(turn.messages[-1].role is Role.ASSISTANT for turn in parsed.turns)
+    assert not rest or rest[-1].role is not Role.ASSISTANT
 
 
 def test_only_messages_after_the_last_answer_are_new() -> None:

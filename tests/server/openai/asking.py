@@ -16,7 +16,7 @@ LIMIT = 20.0
 
 
 @contextmanager
-def serving(agent: Any, **options: Any) -> Iterator[OpenAI]:
+def serving(agent: Any, **options: Any) -> Iterator[Any]:
     """Serve an agent, and yield a client that does not repeat requests by itself."""
     options.setdefault("drain_timeout", 0.0)
     app = AgentApp(agent, agent_id=MODEL, openai=options.pop("openai", True), **options)
@@ -24,7 +24,7 @@ def serving(agent: Any, **options: Any) -> Iterator[OpenAI]:
         yield client
 
 
-def client_of(url: str, key: str = "none", **options: Any) -> OpenAI:
+def client_of(url: str, key: str = "none", **options: Any) -> Any:
     """Return the official client for a server."""
     options.setdefault("max_retries", 0)
     return OpenAI(base_url=f"{url}/v1", api_key=key, timeout=LIMIT, **options)

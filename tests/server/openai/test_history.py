@@ -5,7 +5,6 @@ from typing import Any
 
 import openai
 import pytest
-from openai import OpenAI
 
 from coreason_client.agents.llm import llm_agent
 from coreason_client.llm import AsyncLLMClient
@@ -16,18 +15,18 @@ from .asking import MODEL, serving, shows_history
 
 
 @pytest.fixture
-def client() -> Iterator[OpenAI]:
+def client() -> Iterator[Any]:
     with serving(shows_history) as client:
         yield client
 
 
-def chat(client: OpenAI, *messages: tuple[str, Any]) -> str:
+def chat(client: Any, *messages: tuple[str, Any]) -> str:
     given: Any = [{"role": role, "content": content} for role, content in messages]
     answer = client.chat.completions.create(model=MODEL, messages=given)
     return answer.choices[0].message.content or ""
 
 
-def test_a_chat_brings_its_history(client: OpenAI) -> None:
+def test_a_chat_brings_its_history(client: Any) -> None:
     assert chat(client, ("user", "one")) == "[][user:one][one]"
     three = chat(
         client,
@@ -37,14 +36,14 @@ def test_a_chat_brings_its_history(client: OpenAI) -> None:
     assert three == "[user:one assistant:1 user:two assistant:2][user:three][three]"
 
 
-def test_an_edit_or_a_second_answer_brings_no_turn_back(client: OpenAI) -> None:
+def test_an_edit_or_a_second_answer_brings_no_turn_back(client: Any) -> None:
     chat(client, ("user", "one"))
     chat(client, ("user", "one"), ("assistant", "1"), ("user", "two"))
     assert chat(client, ("user", "one, edited")) == "[][user:one, edited][one, edited]"
     assert chat(client, ("user", "one")) == "[][user:one][one]"
 
 
-def test_system_prompts_are_not_in_the_history(client: OpenAI) -> None:
+def test_system_prompts_are_not_in_the_history(client: Any) -> None:
     text = chat(
         client,
         *(("system", "Be brief."), ("user", "one"), ("assistant", "1")),
@@ -53,7 +52,7 @@ def test_system_prompts_are_not_in_the_history(client: OpenAI) -> None:
     assert text == "[user:one assistant:1][system:Be brief. system:Be kind. user:two][two]"
 
 
-def test_an_answer_that_is_to_be_continued_is_among_the_new_messages(client: OpenAI) -> None:
+def test_an_answer_that_is_to_be_continued_is_among_the_new_messages(client: Any) -> None:
     text = chat(
         client,
         *(("user", "one"), ("assistant", "1"), ("user", "two"), ("assistant", "2 and")),
@@ -113,7 +112,7 @@ def test_images_and_files_are_parts_and_are_not_fetched() -> None:
     )
 
 
-def test_a_response_continues_after_the_previous_one(client: OpenAI) -> None:
+def test_a_response_continues_after_the_previous_one(client: Any) -> None:
     first = client.responses.create(model=MODEL, input="one", instructions="Be brief.")
     assert first.output_text == "[][system:Be brief. user:one][one]"
     second = client.responses.create(model=MODEL, input="two", previous_response_id=first.id)
@@ -124,7 +123,7 @@ def test_a_response_continues_after_the_previous_one(client: OpenAI) -> None:
     assert third.output_text == f"[{earlier}][user:three][three]"
 
 
-def test_two_responses_continue_after_the_same_one(client: OpenAI) -> None:
+def test_two_responses_continue_after_the_same_one(client: Any) -> None:
     first = client.responses.create(model=MODEL, input="one")
     for text in ("left", "right", "left"):
         branch = client.responses.create(
@@ -135,7 +134,7 @@ def test_two_responses_continue_after_the_same_one(client: OpenAI) -> None:
         )
 
 
-def test_input_brings_its_history_and_is_stored_with_it(client: OpenAI) -> None:
+def test_input_brings_its_history_and_is_stored_with_it(client: Any) -> None:
     first = client.responses.create(model=MODEL, input="one")
     items: Any = [
         {"role": "user", "content": "one"},
@@ -150,7 +149,7 @@ def test_input_brings_its_history_and_is_stored_with_it(client: OpenAI) -> None:
     assert third.output_text == f"[{turns}][user:three][three]"
 
 
-def test_an_item_may_be_named_instead_of_sent(client: OpenAI) -> None:
+def test_an_item_may_be_named_instead_of_sent(client: Any) -> None:
     first = client.responses.create(model=MODEL, input="one")
     named: Any = {"type": "item_reference", "id": first.output[0].id}
     items: Any = [{"role": "user", "content": "one"}, named, {"role": "user", "content": "two"}]
@@ -163,7 +162,7 @@ def test_an_item_may_be_named_instead_of_sent(client: OpenAI) -> None:
         assert caught.value.code == "response_not_found"
 
 
-def test_a_conversation_is_stored_under_its_name(client: OpenAI) -> None:
+def test_a_conversation_is_stored_under_its_name(client: Any) -> None:
     texts = [
         client.responses.create(model=MODEL, input=text, conversation=name).output_text
         for text, name in (("one", "conv_a"), ("two", "conv_a"), ("three", "conv_b"))
@@ -175,7 +174,7 @@ def test_a_conversation_is_stored_under_its_name(client: OpenAI) -> None:
     ]
 
 
-def test_a_response_that_is_not_stored_cannot_be_continued(client: OpenAI) -> None:
+def test_a_response_that_is_not_stored_cannot_be_continued(client: Any) -> None:
     first = client.responses.create(model=MODEL, input="one", store=False)
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model=MODEL, input="two", previous_response_id=first.id)
@@ -183,7 +182,7 @@ def test_a_response_that_is_not_stored_cannot_be_continued(client: OpenAI) -> No
         client.responses.input_items.list(first.id)
 
 
-def test_a_deleted_response_cannot_be_continued_or_read(client: OpenAI) -> None:
+def test_a_deleted_response_cannot_be_continued_or_read(client: Any) -> None:
     first = client.responses.create(model=MODEL, input="one")
     second = client.responses.create(model=MODEL, input="two", previous_response_id=first.id)
     client.responses.delete(first.id)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import httpx2
 import openai
 import pytest
-from openai import OpenAI
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, running
 
@@ -57,34 +56,35 @@ def two_words(gate: Gate) -> Any:
     return agent
 
 
-def text_of(client: OpenAI, stream_id: str) -> tuple[str | None, str]:
+def text_of(client: Any, stream_id: str) -> tuple[str | None, str]:
     """Return the status and the text of a stream once it has ended."""
     response_id = f"resp_{stream_id.replace('-', '')}"
     *_, last = client.responses.retrieve(response_id, stream=True)
     return last.response.status, last.response.output_text
 
 
-@pytest.mark.parametrize("streams", [True, False])
-def test_leaving_is_not_cancelling(streams: bool) -> None:
+def test_leaving_a_stream_is_not_cancelling() -> None:
     gate = Gate()
     with serving(two_words(gate)) as client:
         url = f"{client.base_url}chat/completions"
-        if streams:
-            with httpx2.stream("POST", url, json={**CHAT, "stream": True}, timeout=LIMIT) as answer:
-                stream_id = answer.headers["x-stream-id"]
-                next(answer.iter_bytes())
-        else:
-            headers = {"Idempotency-Key": "one"}
-            with pytest.raises(httpx2.ReadTimeout):
-                httpx2.post(url, json=CHAT, headers=headers, timeout=1.0)
-            stream_id = ""
+        with httpx2.stream("POST", url, json={**CHAT, "stream": True}, timeout=LIMIT) as answer:
+            stream_id = answer.headers["x-stream-id"]
+            next(answer.iter_bytes())
         gate.seen()
         gate.open()
-        if streams:
-            assert text_of(client, stream_id) == ("completed", "one two")
-        else:
-            again = client.with_options(default_headers=headers).chat.completions.create(**CHAT)
-            assert again.choices[0].message.content == "one two"
+        assert text_of(client, stream_id) == ("completed", "one two")
+
+
+def test_leaving_a_request_without_a_stream_is_not_cancelling() -> None:
+    gate, headers = Gate(), {"Idempotency-Key": "one"}
+    with serving(two_words(gate)) as client:
+        url = f"{client.base_url}chat/completions"
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(url, json=CHAT, headers=headers, timeout=1.0)
+        gate.seen()
+        gate.open()
+        again = client.with_options(default_headers=headers).chat.completions.create(**CHAT)
+        assert again.choices[0].message.content == "one two"
 
 
 def test_a_drain_cuts_readers_off_who_can_go_on_elsewhere(
@@ -176,13 +176,34 @@ def test_keys_and_principals_are_those_of_the_server() -> None:
                 with pytest.raises(openai.NotFoundError) as caught:
                     call(other)
                 assert caught.value.code == "response_not_found"
-        for call in (
+        for refused in (
             nobody.models.list,
             lambda: nobody.models.retrieve(MODEL),
             lambda: nobody.chat.completions.create(**CHAT),
             lambda: nobody.responses.retrieve("no id at all"),
         ):
             with pytest.raises(openai.AuthenticationError):
-                call()
+                refused()
         for client in (ann, bob, nobody):
             client.close()
+
+
+def test_a_web_page_may_send_the_headers_of_the_package() -> None:
+    async def agent(_: Any, stream: AgentStream) -> None:
+        await stream.write("yes")
+
+    origin = "https://app.example"
+    names = "authorization,content-type,idempotency-key,x-stainless-retry-count,openai-project"
+    with serving(agent, cors_origins=[origin]) as client:
+        url = f"{client.base_url}chat/completions"
+        asked = {
+            "Origin": origin,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": names,
+        }
+        assert httpx2.options(url, headers=asked).status_code == 200
+        answer = httpx2.post(url, json=CHAT, headers={"Origin": origin})
+        assert answer.headers["access-control-allow-origin"] == origin
+        assert "x-should-retry" in answer.headers["access-control-expose-headers"].lower()
+        refused = httpx2.post(url, json=CHAT, headers={"Origin": "https://other.example"})
+        assert "access-control-allow-origin" not in refused.headers

@@ -16,9 +16,10 @@ from coreason_manifest.definitions.presentation import (
     PresentationEventType,
     ProgressUpdate,
 )
+from coreason_manifest.definitions.reports import ToolCallReport, ToolResultReport, report_of
 from coreason_manifest.definitions.rewind import rewound_to, valid_packets
 
-from .._text import usage_event_line
+from .._text import shortened, usage_event_line
 from ..exits import ExitCode, Failure
 from ..output import Output, Source
 
@@ -38,6 +39,7 @@ class PacketPresenter:
     def __init__(self, output: Output) -> None:
         self._output = output
         self._cited: dict[str, _Cited] = {}  # by URI, in order of arrival
+        self._tools: dict[str, str] = {}  # the name of the tool by the id of its call
 
     def __enter__(self) -> Self:
         self._output.__enter__()
@@ -109,7 +111,19 @@ class PacketPresenter:
         if (lines := artifact_lines(event)) is not None:
             self._output.lines(lines)
         else:
-            self._output.detail(usage_event_line(event) or _text_of(event))
+            line = self._tool_line(event) or usage_event_line(event)
+            self._output.detail(line or _text_of(event))
+
+    def _tool_line(self, event: dict[str, Any]) -> str | None:
+        report = report_of(event)
+        if isinstance(report, ToolCallReport):
+            self._tools[report.call_id] = report.name
+            return shortened(f"→ {report.name} {_as_text(report.arguments)}")
+        if not isinstance(report, ToolResultReport):
+            return None
+        name = report.name or self._tools.get(report.call_id, "tool")
+        failed = " failed" if report.is_error else ""
+        return shortened(f"← {name}{failed}: {_as_text(report.result)}")
 
     def _cite(self, citations: Iterable[CitationItem], seq: int) -> None:
         for item in citations:
@@ -138,6 +152,10 @@ def _text_of(data: object) -> str:
         if isinstance(data.get(name), str):
             return str(data[name])
     return json.dumps(data, ensure_ascii=False)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def artifact_lines(event: Mapping[str, Any]) -> list[str] | None:

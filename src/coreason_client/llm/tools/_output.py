@@ -6,6 +6,7 @@
 * Long results are cut; a marker says so.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, NamedTuple
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 _MAX_MESSAGE = 1000
+_MARK = re.compile(r"\n\[truncated: the first [0-9]+ of ([0-9]+) characters\]\Z")
 
 
 @dataclass(slots=True)
@@ -93,10 +95,18 @@ def failure_output(error: BaseException, secrets: Iterable[str] = ()) -> ToolOut
 
 
 def bounded(text: str, limit: int) -> str:
-    """Return text that is cut after `limit` characters, with a marker."""
+    """Return text that is cut after `limit` characters, with a marker that has its full length.
+
+    Text that was cut before keeps the length that its marker has.
+    """
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}\n[truncated: the first {limit} of {len(text)} characters]"
+    length = str(len(text))
+    if (earlier := _MARK.search(text, max(0, len(text) - 100))) is not None:
+        length = earlier[1]
+        if earlier.start() <= limit:
+            return text
+    return f"{text[:limit]}\n[truncated: the first {limit} of {length} characters]"
 
 
 def _valid_unicode(text: str) -> str:
@@ -112,8 +122,10 @@ def _valid_unicode(text: str) -> str:
 MAX_IMAGE_CHARS = 600_000
 """The images of one call that fit into a step; they are base64."""
 
-MAX_TEXT_CHARS = 200_000
-"""The text of one call that fits into a step, whatever its characters are."""
+MAX_TEXT_CHARS = 170_000
+"""The text of one call that fits into a step: JSON needs at most six bytes for a character."""
+
+_MAX_STEP = 1_030_000  # bytes of the text and the images together
 
 _KINDS = (TextDelta, ReasoningDelta, ToolCallDelta, Restarted, UsageDelta, Finish)
 _DELTAS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
@@ -188,7 +200,8 @@ def with_parsed(response: Response, response_format: Any) -> Response:
 def dump_output(output: ToolOutput, seconds: float) -> dict[str, Any]:
     """Return the output of a tool, and the duration of the call, as JSON."""
     text, images = bounded(output.text, MAX_TEXT_CHARS), list(output.images)
-    if sum(map(len, images)) > MAX_IMAGE_CHARS:
+    size = sum(map(len, images))
+    if size > MAX_IMAGE_CHARS or (size and size + len(to_json(text)) > _MAX_STEP):
         text, images = f"{text}\n[the images are too large for a durable agent]", []
     return {
         "text": text,

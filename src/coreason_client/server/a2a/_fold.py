@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
+from coreason_manifest.definitions.reports import ToolCallReport, report_of
 from coreason_manifest.definitions.rewind import rewound_to
 
 from .._packet_names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
@@ -262,6 +263,9 @@ class TaskFold:
     def _add_event(self, seq: int, event: JSON) -> list[Event]:
         if (to_seq := rewound_to(event)) is not None:
             return self._rewind(to_seq)
+        if (report := report_of(event)) is not None:  # not a result of the task
+            text = f"Calling {report.name}" if isinstance(report, ToolCallReport) else None
+            return [self._working(seq, text, event)]
         kind, data = event.get("type"), event.get("data")
         if not isinstance(data, dict):
             return [self._add_data(seq, event)]

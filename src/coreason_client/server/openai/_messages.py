@@ -33,6 +33,8 @@ _ROLES: Final = {
     "tool": Role.TOOL,
     "function": Role.TOOL,
 }
+# Longer arguments stay text: JSON in a text is not counted by the limit of values of a body.
+_MAX_PARSED: Final = 100_000
 _DATA_URL = re.compile(r"data:([^;,]*)(?:;[^;,]*)*?;base64,", re.ASCII | re.IGNORECASE)
 
 
@@ -123,7 +125,7 @@ def _calls(calls: Any, where: str) -> list[MessagePart]:
 
 
 def _call(name: Any, call_id: Any, arguments: Any, where: str) -> ToolCallPart:
-    if isinstance(arguments, str):
+    if isinstance(arguments, str) and len(arguments) <= _MAX_PARSED:
         with suppress(ValueError):  # the arguments of a custom tool are any text
             arguments = from_json(arguments)
     try:

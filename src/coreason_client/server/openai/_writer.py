@@ -65,10 +65,12 @@ class Writer(ABC):
     def feed(self, entries: Iterable[bytes]) -> bytes:
         """Return what the next entries add."""
         fold, add_piece = self.fold, self._add_piece
-        for entry in entries:
+        for entry in () if self.has_ended else entries:
             text = delta_json(entry)
             if text is None:
                 self._add_all(fold.add(as_packet(entry)))
+                if self.has_ended:
+                    break
             elif fold.part is Part.TEXT:
                 add_piece(text)
             else:
@@ -82,8 +84,6 @@ class Writer(ABC):
 
     def _add_all(self, events: Iterable[AnswerEvent]) -> None:
         for event in events:
-            if self.has_ended:
-                return
             if isinstance(event, Markdown | Media | Artifact):
                 self._add_markdown(as_markdown(event))
             else:

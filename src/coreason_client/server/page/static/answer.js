@@ -7,7 +7,7 @@
 import { Blocks } from "./blocks.js";
 import { clean } from "./clean.js";
 import { element, patch } from "./draw.js";
-import { artifact, media, notice, otherEvent, Progress, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
+import { addedUsage, artifact, media, notice, otherEvent, Progress, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
 import { parse, setLevels, size } from "./markdown.js";
 import { nextFrame } from "./pauses.js";
 
@@ -54,6 +54,8 @@ export class Answer {
     this.level = 2; // of the last heading of a complete block
     this.artifacts = new Set();
     this.sources = null;
+    this.used = null; // the sum of all reports
+    this.usage = null; // its line
   }
 
   /** Take a packet; `draw` shows it. */
@@ -284,9 +286,12 @@ export class Answer {
   }
 
   addUsage(data) {
-    const made = usage(data);
-    if (made) this.addNotice(made);
-    else this.append(otherEvent({ type: "USAGE", data }));
+    const used = addedUsage(this.used, data);
+    if (!used) return this.append(otherEvent({ type: "USAGE", data }));
+    const made = usage(used);
+    if (this.usage) this.usage.replaceWith(made);
+    else this.addNotice(made);
+    [this.used, this.usage] = [used, made];
   }
 
   addTask(id, status) {
@@ -328,6 +333,8 @@ export class Answer {
   }
 }
 
+const REPORTS = ["TOOL_CALL", "TOOL_RESULT", "USAGE"]; // our server sends them with a status
+
 const EVENTS = {
   THOUGHT_TRACE: (answer, data) => answer.addThought(data),
   PROGRESS_INDICATOR: (answer, data) => answer.addProgress(data),
@@ -343,7 +350,11 @@ const EVENTS = {
     answer.addTask(data.id, data.status);
     for (const found of Array.isArray(data.artifacts) ? data.artifacts : []) answer.addArtifact(found);
   },
-  "a2a.status": (answer, data) => answer.addTask(data.taskId, data.status),
+  "a2a.status": (answer, data) => {
+    answer.addTask(data.taskId, data.status);
+    const report = data.metadata?.coreason;
+    if (REPORTS.includes(report?.type)) answer.showEvent(report);
+  },
   "a2a.artifact": (answer, data) => answer.addArtifact(data.artifact),
   "a2a.message": () => {}, // its text follows
 };

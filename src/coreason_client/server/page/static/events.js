@@ -124,6 +124,7 @@ export class ToolCall {
 
 /** Return the arguments of a call in one line. */
 function brief(given) {
+  if (typeof given === "string") return given.slice(0, 1_000);
   const shown = Object.entries(object(given)).slice(0, 10).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
   return shown.join(", ").slice(0, 1_000);
 }
@@ -288,10 +289,17 @@ function summaryOf(data) {
   return text(data.name) || text(data.title) || text(data.message);
 }
 
-/** Return the tokens that an answer took as a line, or null if the event does not say them. */
+/** Return the sum of the usage so far and that of an event, or null if the event does not say it. */
+export function addedUsage(before, { model, prompt_tokens: sent, completion_tokens: written }) {
+  if (!Number.isInteger(sent) || !Number.isInteger(written)) return null;
+  if (!before) return { model, prompt_tokens: sent, completion_tokens: written };
+  const same = before.model === model ? model : null; // the sum of several models has no name
+  return { model: same, prompt_tokens: before.prompt_tokens + sent, completion_tokens: before.completion_tokens + written };
+}
+
+/** Return the tokens that an answer took as a line. */
 export function usage(data) {
   const { prompt_tokens: sent, completion_tokens: written } = data;
-  if (!Number.isInteger(sent) || !Number.isInteger(written)) return null;
   const made = element("p", "usage", [shortened(text(data.model), 80), `${plural(sent, "token")} read`, `${plural(written, "token")} written`].filter(Boolean).join(" · "));
   made.dataset.testid = "usage";
   return made;
