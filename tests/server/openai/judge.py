@@ -243,8 +243,9 @@ async def judge(api: str, key: str, model: str, question: str, kind: str) -> dic
         return await Judge(other, model, question).run()
 
 
-async def main(*args: str) -> dict[str, Any]:
-    found = {kind: await judge(*args, kind) for kind in ("sync", "async")}
+async def main(api: str, key: str, model: str, question: str) -> dict[str, Any]:
+    kinds = ("sync", "async")
+    found = {kind: await judge(api, key, model, question, kind) for kind in kinds}
     return {"version": openai.__version__, **found}
 
 

@@ -208,7 +208,7 @@ def test_a_request_with_a_key_runs_once(call: Call) -> None:
 
 @pytest.mark.parametrize("path", ["/chat/completions", "/responses"])
 def test_a_key_with_another_body_is_refused_and_not_repeated(path: str) -> None:
-    sent = []
+    sent: list[httpx.Request] = []
     http = openai.DefaultHttpxClient(event_hooks={"request": [sent.append]})
     headers = {"Idempotency-Key": "order 7"}
     with site() as server:
