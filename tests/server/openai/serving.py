@@ -20,6 +20,7 @@ KEY: Final = "ann-key"
 OTHER_KEY: Final = "bob-key"
 KEYS: Final = {KEY: "ann", OTHER_KEY: "bob"}
 EVERYTHING: Final = "Tell me everything."
+OPENAI_3: Final = "openai==3.51.0"  # the environment has version 2
 
 
 def thought(text: str) -> dict[str, Any]:

@@ -384,6 +384,20 @@ def test_an_unknown_path_or_method_is_refused(
     assert len(sent) == 1
 
 
+# Limits
+
+
+def test_a_limit_tells_when_to_try_again() -> None:
+    with site(max_requests_per_minute=1) as server, sdk(server.api) as client:
+        client.responses.create(model=MODEL, input="Hello")
+        with pytest.raises(openai.RateLimitError) as caught:
+            client.responses.create(model=MODEL, input="Hello")
+        assert (caught.value.code, caught.value.type) == ("too_many_requests", "rate_limit_error")
+        headers = caught.value.response.headers
+        assert "x-should-retry" not in headers
+        assert 0 < int(headers["retry-after"]) <= 60  # the SDK does not wait longer
+
+
 # Accepted
 
 

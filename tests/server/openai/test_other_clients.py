@@ -1,5 +1,6 @@
 """litellm and pydantic-ai as clients of both APIs, each in its own process."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,14 +10,11 @@ import pytest
 
 from tests.installed import python_packages, run
 
-from .serving import EVERYTHING, KEY, MODEL, TEXT, TEXTS, THOUGHTS, Site, site
+from .serving import EVERYTHING, KEY, MODEL, OPENAI_3, TEXT, TEXTS, THOUGHTS, Site, site
 
 HERE = Path(__file__).parent
 IMPORT_SECONDS = 50  # litellm alone takes seconds on an idle machine
-PYDANTIC_AI = (
-    *("pydantic-ai-slim==2.66.0", "pydantic-graph==2.66.0"),
-    *("logfire-api==5.5.0", "openai==3.51.0"),
-)
+PYDANTIC_AI = ("pydantic-ai-slim==2.66.0", "pydantic-graph==2.66.0", "logfire-api==5.5.0")
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +47,9 @@ def test_litellm(server: Site) -> None:
 
 @pytest.mark.timeout(120)  # the first run installs it
 def test_pydantic_ai(server: Site) -> None:
-    folder = python_packages(*PYDANTIC_AI)
-    got = got_by("with_pydantic_ai.py", server, {"PYTHONPATH": str(folder)})
+    folders = [python_packages(OPENAI_3), python_packages(*PYDANTIC_AI)]
+    path = os.pathsep.join(map(str, folders))
+    got = got_by("with_pydantic_ai.py", server, {"PYTHONPATH": path})
     chat, responses = got["OpenAIChatModel"], got["OpenAIResponsesModel"]
     assert chat == {
         "output": TEXT,

@@ -21,6 +21,7 @@ from .serving import (
     ITEMS,
     KEY,
     MODEL,
+    OPENAI_3,
     PACKETS,
     TEXT,
     TEXTS,
@@ -37,7 +38,6 @@ from .serving import (
 HERE = Path(__file__).parent
 KINDS = ["sync", "async"]
 RUN_SECONDS = 50
-OPENAI_3 = "openai==3.51.0"
 
 
 @pytest.fixture(scope="module")
