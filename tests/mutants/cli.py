@@ -229,8 +229,8 @@ MUTANTS = (
     Mutant(
         "an estimate looks exact",
         f"{_CLI}/_text.py",
-        'about = "about " if usage.get("estimated") else ""',
-        'about = ""',
+        '("about " if usage.get("estimated") else "")',
+        '""',
         ("tests/cli/test_usage.py",),
     ),
     Mutant(

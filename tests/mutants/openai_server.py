@@ -49,9 +49,9 @@ MUTANTS = (
     _mutant(
         "answer/_fold.py",
         "a second call with the id of an open one is taken for the first",
-        " or call_id in self._calls:",
-        ":",
-        f"{_WRITERS}::test_every_item_begins_and_ends_once_and_is_whole_in_the_last_event",
+        "                if report.call_id in self._calls:\n                    return None\n",
+        "",
+        f"{_WRITERS}::test_a_second_call_with_the_id_of_an_open_one_is_an_event_of_the_agent",
     ),
     _mutant(
         "answer/_fold.py",

@@ -2,17 +2,7 @@
 
 from typing import Final
 
-__all__ = [
-    "ARTIFACT",
-    "AUTH_REQUIRED",
-    "INPUT_REQUIRED",
-    "MESSAGE",
-    "QUESTION",
-    "REJECTED",
-    "TOOL_CALL",
-    "TOOL_RESULT",
-    "USAGE",
-]
+__all__ = ["ARTIFACT", "AUTH_REQUIRED", "INPUT_REQUIRED", "MESSAGE", "QUESTION", "REJECTED"]
 
 ARTIFACT: Final = "ARTIFACT"
 """The type of the EVENT packet with an artifact of the agent."""
@@ -26,9 +16,3 @@ QUESTION: Final = "QUESTION"
 """The type of the EVENT packet before the text of a question: this text is not a result."""
 REJECTED: Final = "rejected"
 """The code of the error with which an agent refuses a request."""
-TOOL_CALL: Final = "TOOL_CALL"
-"""The type of the EVENT packet for a tool call that begins."""
-TOOL_RESULT: Final = "TOOL_RESULT"
-"""The type of the EVENT packet for the result of a tool call."""
-USAGE: Final = "USAGE"
-"""The type of the EVENT packet with the tokens and the cost of an answer."""

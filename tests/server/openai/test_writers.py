@@ -201,6 +201,15 @@ def test_a_tool_result_is_cut_with_a_mark_and_its_length() -> None:
     assert (item["arguments"], item["server_label"], item["status"]) == ("{}", _MODEL, "completed")
 
 
+def test_a_second_call_with_the_id_of_an_open_one_is_an_event_of_the_agent() -> None:
+    call = ("EVENT", {"type": "TOOL_CALL", "data": {"call_id": "1", "name": "t", "arguments": {}}})
+    result = ("EVENT", {"type": "TOOL_RESULT", "data": {"call_id": "1", "result": "x"}})
+    writer = _responses()
+    writer.feed(entries_of([call, call, result, result, call, ("CLOSE", {"reason": "complete"})]))
+    output = writer.response()["output"]
+    assert [item["status"] for item in output] == ["completed", "incomplete"]
+
+
 def test_results_that_are_too_large_together_are_not_repeated_at_the_end() -> None:
     packets: list[Packet] = [("DELTA", "text")]
     for number in range(9):

@@ -8,17 +8,16 @@ every event: an agent may use the name of one for its own, and then it is an `Ot
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
+from coreason_manifest.definitions.reports import (
+    Report,
+    ToolCallReport,
+    ToolResultReport,
+    UsageReport,
+    report_of,
+)
 from coreason_manifest.definitions.rewind import rewound_to
 
-from .._packet_names import (
-    ARTIFACT,
-    AUTH_REQUIRED,
-    INPUT_REQUIRED,
-    QUESTION,
-    TOOL_CALL,
-    TOOL_RESULT,
-    USAGE,
-)
+from .._packet_names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, QUESTION
 from ._events import (
     AnswerEvent,
     Artifact,
@@ -43,14 +42,10 @@ from ._events import (
 __all__ = ["AnswerFold"]
 
 _JSON: TypeAlias = dict[str, Any]
-_COUNTS: Final = (
-    "prompt_tokens",
-    "completion_tokens",
-    "total_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-)
+_COUNTS: Final = {
+    *("prompt_tokens", "completion_tokens", "total_tokens"),
+    *("cached_tokens", "cache_write_tokens", "reasoning_tokens"),
+}
 _LIMITS: Final[Mapping[str, Literal["length", "content_filter"]]] = {
     "length": "length",
     "content_filter": "content_filter",
@@ -99,10 +94,14 @@ class AnswerFold:
     def _add_event(self, event: _JSON) -> list[AnswerEvent]:
         if (to_seq := rewound_to(event)) is not None:
             return [Rewound(to_seq)]
+        report = report_of(event)
+        events = self._shown(event) if report is None else self._report(report)
+        return [Other(event)] if events is None else events
+
+    def _shown(self, event: _JSON) -> list[AnswerEvent] | None:
         kind, data = event.get("type"), event.get("data")
         add = _EVENTS.get(kind) if isinstance(kind, str) else None
-        events = add(self, data) if add is not None and isinstance(data, dict) else None
-        return [Other(event)] if events is None else events
+        return add(self, data) if add is not None and isinstance(data, dict) else None
 
     # One method for each type of event; None if the data has another shape.
 
@@ -132,32 +131,30 @@ class AnswerFold:
         text = data.get("question")
         return [Question(text)] if isinstance(text, str) else None
 
-    def _tool_call(self, data: _JSON) -> list[AnswerEvent] | None:
-        call_id, name = data.get("call_id"), data.get("name")
-        if not (isinstance(call_id, str) and isinstance(name, str)) or call_id in self._calls:
-            return None
-        call = self._calls[call_id] = ToolCall(call_id, name, data.get("arguments"))
-        return [*self._end(), call]
+    def _report(self, report: Report) -> list[AnswerEvent] | None:
+        match report:
+            case ToolCallReport():
+                if report.call_id in self._calls:
+                    return None
+                call = ToolCall(report.call_id, report.name, report.arguments)
+                self._calls[report.call_id] = call
+                return [*self._end(), call]
+            case ToolResultReport():
+                ended = self._calls.pop(report.call_id, None)
+                if ended is None:
+                    return None
+                return [*self._end(), ToolResult(ended, report.result, report.is_error)]
+            case UsageReport():
+                self._add_usage(report)
+                return []
 
-    def _tool_result(self, data: _JSON) -> list[AnswerEvent] | None:
-        call_id = data.get("call_id")
-        call = self._calls.pop(call_id, None) if isinstance(call_id, str) else None
-        if call is None:
-            return None
-        result = ToolResult(call, data.get("result"), is_error=data.get("is_error") is True)
-        return [*self._end(), result]
-
-    def _usage(self, data: _JSON) -> list[AnswerEvent] | None:
-        counts = {name: data[name] for name in _COUNTS if _is_count(data.get(name))}
-        if not {"prompt_tokens", "completion_tokens"} <= counts.keys():
-            return None
-        counts.setdefault("total_tokens", counts["prompt_tokens"] + counts["completion_tokens"])
+    def _add_usage(self, report: UsageReport) -> None:
         before = self.usage or {}
-        names = before.keys() | counts.keys()
-        self.usage = {name: before.get(name, 0) + counts.get(name, 0) for name in names}
-        reason = data.get("finish_reason")
-        self._limit = _LIMITS.get(reason) if isinstance(reason, str) else None
-        return []
+        given = report.model_dump(include=_COUNTS, exclude_none=True)
+        given.setdefault("total_tokens", report.prompt_tokens + report.completion_tokens)
+        names = before.keys() | given.keys()
+        self.usage = {name: before.get(name, 0) + given.get(name, 0) for name in names}
+        self._limit = _LIMITS.get(report.finish_reason or "")
 
     def _finish(self, payload: Any, *, failed: bool) -> list[AnswerEvent]:
         lost = [
@@ -181,9 +178,6 @@ _EVENTS: Final[dict[str, Callable[[AnswerFold, _JSON], list[AnswerEvent] | None]
     "MARKDOWN_BLOCK": AnswerFold._markdown,
     ARTIFACT: AnswerFold._artifact,
     QUESTION: AnswerFold._question,
-    TOOL_CALL: AnswerFold._tool_call,
-    TOOL_RESULT: AnswerFold._tool_result,
-    USAGE: AnswerFold._usage,
 }
 
 
@@ -193,7 +187,3 @@ def _are_objects(values: Any, *names: str) -> TypeGuard[list[_JSON]]:
         isinstance(one, dict) and all(isinstance(one.get(name), str) for name in names)
         for one in values
     )
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
