@@ -39,6 +39,8 @@ const counted = await collect(
 );
 const last = counted.pop();
 
+const helped = (await client.chat.completions.stream({ model, messages }).finalChatCompletion()).choices[0];
+
 const made = await client.responses.create({ model, input: question });
 const read = await client.responses.retrieve(made.id);
 const items = await collect(client.responses.inputItems.list(made.id));
@@ -88,6 +90,7 @@ console.log(
     "counted chunks": ofChunks(counted),
     "usage before the last chunk": counted.map((one) => one.usage).filter((usage) => usage),
     "last chunk": [last.choices, last.usage],
+    "chat helper": { ...spoken([helped.message]), finish_reason: helped.finish_reason },
     "ids of chunks": new Set([...counted, last].map((one) => one.id)).size,
     response: { ...made, output_text: undefined },
     text: made.output_text,

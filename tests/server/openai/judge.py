@@ -69,7 +69,14 @@ class Judge:
             "usage before the last chunk": [one["usage"] for one in parts if one["usage"]],
             "last chunk": [last["choices"], last["usage"]],
             "ids of chunks": len({one["id"] for one in (*parts, last)}),
+            "chat helper": await self._chat_helper(asked),
         }
+
+    async def _chat_helper(self, asked: Any) -> dict[str, Any]:
+        """Use `chat.completions.stream`, which adds the chunks up itself."""
+        _, final = await _streamed(self._client.chat.completions.stream(**asked))
+        [choice] = final.to_dict(mode="json")["choices"]
+        return {**_spoken([choice["message"]]), "finish_reason": choice["finish_reason"]}
 
     async def _chunks(self, **asked: Any) -> list[Any]:
         stream = await _result(self._client.chat.completions.create(**asked, stream=True))
@@ -217,12 +224,18 @@ async def _collect(stream: Any) -> list[Any]:
 
 
 async def _streamed(manager: Any) -> tuple[list[Any], Any]:
-    """Return the events of a stream helper, and the response that it has put together."""
+    """Return the events of a stream helper, and the answer that it has put together."""
     if hasattr(manager, "__aenter__"):
         async with manager as stream:
-            return [one async for one in stream], await stream.get_final_response()
+            return [one async for one in stream], await _final(stream)()
     with manager as stream:
-        return list(stream), stream.get_final_response()
+        return list(stream), _final(stream)()
+
+
+def _final(stream: Any) -> Any:
+    if hasattr(stream, "get_final_response"):
+        return stream.get_final_response
+    return stream.get_final_completion
 
 
 async def _refused(call: Any, *args: Any, **options: Any) -> list[Any]:

@@ -30,7 +30,7 @@ from .serving import (
 )
 
 COUNT = 57  # of the events of the answer
-CHUNKS = 14  # of the same answer as a chat, with the end mark
+CHUNKS = 13  # of the same answer as a chat, with the end mark
 BROKEN = (httpx.TransportError, openai.APIConnectionError)
 ALONE = {"Connection": "close"}  # one connection for each request
 

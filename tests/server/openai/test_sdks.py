@@ -96,6 +96,10 @@ def check_chat(got: dict[str, Any]) -> None:
     assert (got["chat usage"], got["last chunk"]) == (usage, [[], usage])
     assert (got["chunks have usage"], got["usage before the last chunk"]) == (False, [])
     assert got["ids of chunks"] == 1
+    if got["chat helper"]["reasoning"] != THOUGHTS:  # that of npm keeps only the last piece
+        assert THOUGHTS.endswith(got["chat helper"].pop("reasoning"))
+        del spoken["reasoning"]
+    assert got["chat helper"] == spoken
 
 
 def check_response(response: dict[str, Any]) -> None:
