@@ -230,3 +230,49 @@ def test_a_running_answer_is_read_after_every_event(written: int) -> None:
 
     with site() as server:
         asyncio.run(go(server))
+
+
+# Another replica
+
+
+@pytest.fixture
+def replicas() -> Iterator[tuple[Site, Site]]:
+    url, prefix = shared_server().url, fresh_prefix()
+    with (
+        site(log=ValkeyStreamLog(url, prefix=prefix)) as first,
+        site(log=ValkeyStreamLog(url, prefix=prefix)) as second,
+    ):
+        yield first, second
+
+
+def test_another_replica_reads_a_running_answer(replicas: tuple[Site, Site]) -> None:
+    first, second = replicas
+    asked: Any = {"model": MODEL, "input": "In two halves:9", "background": True}
+    with sdk(first.api) as here, sdk(second.api) as there:
+        name = here.responses.create(**asked).id
+        first.agent.gate.seen()
+        assert there.responses.retrieve(name).status == "in_progress"
+        streams = {
+            after: client.responses.retrieve(name, stream=True, starting_after=after)
+            for after, client in ((0, here), (1, there), (20, there))
+        }
+        first.agent.gate.open()
+        events = {after: events_of(stream) for after, stream in streams.items()}
+        whole = events_of(there.responses.retrieve(name, stream=True))
+    check_whole(whole)
+    assert events == {after: whole[after + 1 :] for after in streams}
+
+
+def test_another_replica_cancels_and_deletes_running_answers(replicas: tuple[Site, Site]) -> None:
+    first, second = replicas
+    asked: Any = {"model": MODEL, "input": "Wait", "background": True}
+    with sdk(first.api) as here, sdk(second.api) as there:
+        cancelled, deleted = [here.responses.create(**asked).id for _ in range(2)]
+        first.agent.gate.seen()
+        there.responses.cancel(cancelled)
+        *_, last = there.responses.retrieve(cancelled, stream=True)
+        assert last.type == "response.incomplete"
+        assert last.response.status == here.responses.retrieve(cancelled).status == "cancelled"
+        there.responses.delete(deleted)
+        with pytest.raises(openai.NotFoundError):
+            here.responses.retrieve(deleted)
