@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.a2a.clients.installed import npm_package
+from tests.installed import npm_package
 
 VERSION = "1.1.414"
 SECONDS = 50

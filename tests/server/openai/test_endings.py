@@ -145,8 +145,8 @@ def test_a_call_without_a_result_and_content_that_is_not_text() -> None:
     assert message.content[0].text == text
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == text
     assert (call.type, call.name, call.arguments) == ("mcp_call", "search", '{"q":"x"}')
-    assert (call.status, call.server_label, call.output) == ("incomplete", MODEL, None)
-    assert call.error == "The answer ended before the call did."
+    assert (call.status, call.server_label, call.error) == ("incomplete", MODEL, None)
+    assert call.output == "The answer ended before the call did."
 
 
 def test_headers_and_settings_are_handed_to_the_agent() -> None:

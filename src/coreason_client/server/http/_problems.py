@@ -195,7 +195,8 @@ def shutting_down() -> Problem:
 
 def is_openai_path(path: str) -> bool:
     """Return True for a path of the OpenAI-compatible API."""
-    return path.startswith("/v1/") and not path.startswith("/v1/assist")
+    is_assist = path == "/v1/assist" or path.startswith("/v1/assist/")
+    return path.startswith("/v1/") and not is_assist
 
 
 PRINCIPAL: Final = "coreason.principal"

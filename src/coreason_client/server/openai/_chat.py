@@ -81,9 +81,7 @@ class ChatWriter(Writer):
             case Thought(text):
                 self._add_thought(text)
             case Cited(citations):
-                found = [_nested(annotation(one, self._length)) for one in citations]
-                self._annotations += found
-                self._out.append(self._chunk({"annotations": found}))
+                self._annotations += [_nested(annotation(one, self._length)) for one in citations]
             case Rewound():
                 self._fail(REWOUND)
             case Finished():
@@ -99,14 +97,21 @@ class ChatWriter(Writer):
         if event.error is not None:
             self._fail(event.error)
             return
+        self._add_annotations()
         self._out.append(self._chunk({}, event.limit or "stop"))
         if self._includes_usage and (usage := _usage(self.fold.usage)) is not None:
             chunk = {"object": "chat.completion.chunk", "choices": [], "usage": usage}
             self._out.append(_frame({**self._about, **chunk}))
         self._end()
 
+    def _add_annotations(self) -> None:
+        """Write all citations in one chunk: the helpers of the SDKs cannot join several."""
+        if self._annotations:
+            self._out.append(self._chunk({"annotations": self._annotations}))
+
     def _fail(self, error: dict[str, Any]) -> None:
         self.finished = Finished(error=error)
+        self._add_annotations()
         shown = error_object(error["message"], error["code"], status=500)
         self._out.append(_frame({"error": shown}))
         self._end()

@@ -111,6 +111,8 @@ def _calls(calls: Any, where: str) -> list[MessagePart]:
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
         raise bad_request(where, f"{where} must be a list of objects.")
     functions = [call.get("function") or call.get("custom") or {} for call in calls]
+    if not all(isinstance(function, dict) for function in functions):
+        raise bad_request(where, f"{where}: the function of a call must be an object.")
     return [
         _call(
             function.get("name"),

@@ -9,7 +9,6 @@ from starlette.types import Send
 
 from ..answer import has_rewind, split_entries, valid_entries
 from ..engine._runtime import Runtime
-from ..errors import PositionGone
 from ..http._cursor import Cursor
 from ..http._problems import Problem, shutting_down
 from ..http._stream_response import PAGE, EventStream
@@ -90,8 +89,7 @@ async def resumed(
     """Return the stream of the events after a number, which the writer must leave out.
 
     Raises:
-        PositionGone: the log does not have this event, or another one may have its number.
-        Problem: 409, the stream has a REWIND.
+        Problem: 410, the log does not have this event, or another one may have its number.
         LogError: the log does not answer.
     """
     pending = [writer.start()]
@@ -115,7 +113,12 @@ async def resumed(
         position = Cursor(meta.stream_id, follower.position, follower.epoch)
     is_new_epoch = runtime.log.may_forget and not meta.epochs and position.epoch != 1
     if after >= writer.number or is_new_epoch:
-        raise PositionGone(meta.stream_id, after)
+        detail = (
+            f"This response has no event {after}, or another one may have its number by now: read "
+            "it without starting_after."
+        )
+        errors = [{"loc": ["starting_after"], "msg": detail}]
+        raise Problem(410, "position-gone", detail, errors=errors)
     return AnswerStream(runtime, meta, writer, after=position, pending=b"".join(pending))
 
 

@@ -91,7 +91,7 @@ class OpenAIRequest(StreamRequest):
         self._model = model
         self._values: dict[str, Any] = {}
         self._new_digest: str | None = None  # of a request that must open its own stream
-        self._key = _idempotency_key(request)
+        self._key: UUID | None = None
 
     @abstractmethod
     def read(self, values: dict[str, Any], found: Mapping[str, ChatMessage | None]) -> Asked:
@@ -106,7 +106,8 @@ class OpenAIRequest(StreamRequest):
         return []
 
     def facts(self, principal: str) -> RequestFacts:
-        """Return the id that `Idempotency-Key` gives the request."""
+        """Return the id that `Idempotency-Key` gives the request; raises as in the base class."""
+        self._key = _idempotency_key(self.http)
         return RequestFacts(principal, named=self._key)
 
     def parse(self, body: bytes, question: Callable[[ServiceRequest], bytes]) -> ParsedBody:
@@ -236,8 +237,7 @@ class ResponsesRequest(OpenAIRequest):
     def references(self, values: dict[str, Any]) -> list[str]:
         """Return the ids of messages that a body refers to."""
         items = values.get("input")
-        given = [one for one in items if _is_reference(one)] if isinstance(items, list) else []
-        return [one["id"] for one in given if isinstance(one.get("id"), str)]
+        return [one["id"] for one in items if _is_reference(one)] if isinstance(items, list) else []
 
     def read(self, values: dict[str, Any], found: Mapping[str, ChatMessage | None]) -> Asked:
         """Return the content of a body; raises as the method of the base class."""
@@ -312,7 +312,9 @@ def _input_messages(given: Any, found: Mapping[str, ChatMessage | None]) -> list
     for index, item in enumerate(given):
         if not _is_reference(item):
             messages += item_messages(item, f"input.{index}")
-        elif (answer := found.get(item.get("id"))) is not None and answer not in messages[-1:]:
+        elif not isinstance(item.get("id"), str):
+            raise bad_request(f"input.{index}.id", f"input.{index}.id must be the id of an item.")
+        elif (answer := found.get(item["id"])) is not None and answer not in messages[-1:]:
             messages.append(answer)  # one answer may have several messages
     return messages
 

@@ -1,6 +1,7 @@
 """The Responses API: the numbered events of a stream, and the object of a response. No I/O."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
@@ -226,7 +227,7 @@ class ResponseWriter(Writer):
     # Tools of the agent, in the form of calls that a client does not execute.
 
     def _begin_call(self, call: ToolCall) -> None:
-        arguments = as_text(call.arguments) if call.arguments is not None else "{}"
+        arguments = _arguments(call.arguments)
         item = {
             "type": "mcp_call",
             "name": call.name,
@@ -250,8 +251,9 @@ class ResponseWriter(Writer):
         name = "failed" if result.is_error else "completed"
         self._items.tell(f"response.mcp_call.{name}", index)
         status = name if result.has_ended else "incomplete"
-        outcome = {"error" if result.is_error else "output": text}
-        self._items.end(index, status=status, **outcome)
+        # The error of a call is its output too: `error` is text in some versions of the SDKs and an
+        # object in others.
+        self._items.end(index, status=status, output=text)
 
     # The end.
 
@@ -296,6 +298,17 @@ _EVENTS: Final[dict[type, Callable[[ResponseWriter, Any], None]]] = {
     Rewound: lambda writer, _: writer._fail(REWOUND),
     Finished: ResponseWriter._finish,
 }
+
+
+def _arguments(given: Any) -> str:
+    """Return the arguments of a call as JSON; an agent may have them as text of that form."""
+    if given is None:
+        return "{}"
+    if isinstance(given, str):
+        with suppress(ValueError):
+            from_json(given)
+            return given
+    return to_json(given).decode()
 
 
 def _usage(usage: dict[str, int] | None) -> _JSON | None:

@@ -126,6 +126,12 @@ class OpenAIRoutes:
         except (Problem, LogError) as error:
             if getattr(error, "status", None) != 408:  # 408: the body did not arrive
                 await drain_body(asked.http)
+            if isinstance(error, RequestConflict):
+                detail = (
+                    "The Idempotency-Key was used before with another body: use a new key for a "
+                    "new body."
+                )
+                raise Problem(409, "request-conflict", detail) from None
             raise
         if admitted.meta.body_gone:
             admitted.reader.release()

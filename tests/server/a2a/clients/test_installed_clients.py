@@ -2,16 +2,18 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 from coreason_client.server.a2a import A2A
+from tests.installed import npm_package, python_packages, run
 
 from ..conformance.sites import Site
-from .installed import HERE, npm_package, python_packages, run
 
+HERE = Path(__file__).parent
 pytestmark = pytest.mark.timeout(120)  # the first run installs the clients
 
 BINDINGS = ["JSONRPC", "HTTP+JSON"]

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-HERE: Final = Path(__file__).parent
-FOLDER: Final = Path(sys.prefix) / "a2a-clients"
+FOLDER: Final = Path(sys.prefix) / "clients"
 INSTALL_SECONDS: Final = 50
 RUN_SECONDS: Final = 20
 
@@ -69,13 +68,15 @@ def _missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-def run(command: list[str], env: dict[str, str], folder: Path) -> dict[str, Any]:
+def run(
+    command: list[str], env: dict[str, str], folder: Path, timeout: float = RUN_SECONDS
+) -> dict[str, Any]:
     """Run a client, and return the JSON object that it prints."""
     done = subprocess.run(
         command,
         cwd=folder,
         env={**os.environ, **env},
-        timeout=RUN_SECONDS,
+        timeout=timeout,
         capture_output=True,
         text=True,
         check=False,
