@@ -32,7 +32,6 @@ from collections.abc import Awaitable, Callable
 from coreason_client.server import (
     AgentApp,
     AgentStream,
-    OpenAIAPI,
     ServiceRequest,
     SQLiteStreamLog,
     serve,
@@ -86,7 +85,7 @@ def main() -> None:
         agent_id="trips",
         log=SQLiteStreamLog(options.log),
         durable=True,
-        openai=OpenAIAPI(tools="ignore"),  # chat programs send tools, which this agent cannot call
+        openai=True,
     )
     serve(app, port=options.port)
 

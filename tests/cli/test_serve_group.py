@@ -117,7 +117,7 @@ def test_a_model_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({}, False),
         ({"openai": True}, OpenAIAPI()),
-        ({"openai_tools": "ignore"}, OpenAIAPI(tools="ignore")),
+        ({"openai_tools": "refuse"}, OpenAIAPI(tools="refuse")),
         ({"openai_headers": ["X-User"]}, OpenAIAPI(headers=["X-User"])),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_whole_group_is_not_an_agent(folder: Path) -> None:
 def test_other_tools_are_refused() -> None:
     done = coreason_here("serve", "--openai-tools", "call")
     assert done.returncode == 2
-    assert "'refuse', 'ignore'" in done.stderr
+    assert "'ignore', 'refuse'" in done.stderr
 
 
 def test_the_help_has_the_options_of_the_api_below_a_heading() -> None:

@@ -69,8 +69,6 @@ BOTH: list[tuple[dict[str, Any], int, str, str | None]] = [
     ({"model": None}, 400, "invalid_request", "model"),
     ({"stream": "yes"}, 400, "invalid_request", "stream"),
     ({"n": 2}, 400, "unsupported_parameter", "n"),
-    ({"tools": [{"type": "function"}]}, 400, "unsupported_parameter", "tools"),
-    ({"functions": [{"name": "f"}]}, 400, "unsupported_parameter", "tools"),
     ({"tool_choice": "required"}, 400, "unsupported_parameter", "tool_choice"),
     ({"tool_choice": {"type": "mcp"}}, 400, "unsupported_parameter", "tool_choice"),
     (
@@ -405,6 +403,7 @@ def test_a_limit_tells_when_to_try_again() -> None:
     "change",
     [
         {"tools": [], "tool_choice": "auto"},
+        {"tools": [{"type": "function"}], "functions": [{"name": "f"}], "tool_choice": "auto"},
         {"tool_choice": "none", "parallel_tool_calls": True},
         {"n": 1, "logprobs": False, "top_logprobs": 0},
         {"response_format": {"type": "text"}, "modalities": ["text"], "audio": None},

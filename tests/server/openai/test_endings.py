@@ -153,7 +153,7 @@ def test_headers_and_settings_are_handed_to_the_agent() -> None:
     async def agent(request: Any, stream: AgentStream) -> None:
         await stream.write(f"{request.payload.metadata} {request.context.user_id}")
 
-    api = OpenAIAPI(headers=["X-OpenWebUI-User-Id"], tools="ignore")
+    api = OpenAIAPI(headers=["X-OpenWebUI-User-Id"])
     with serving(agent, openai=api) as client:
         answer = client.chat.completions.create(
             model=MODEL,

@@ -193,7 +193,7 @@ class ServeConfig:
             return False
         from ...server import OpenAIAPI
 
-        tools = self.options.openai_tools or "refuse"
+        tools = self.options.openai_tools or "ignore"
         return OpenAIAPI(tools=tools, headers=self.options.openai_headers or ())
 
     @contextmanager

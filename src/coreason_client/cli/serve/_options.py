@@ -315,11 +315,11 @@ class ServeOptions:
         ),
     ] = False
     openai_tools: Annotated[
-        Literal["refuse", "ignore"] | None,
+        Literal["ignore", "refuse"] | None,
         typer.Option(
             help="Requests that bring their own tools, which an agent cannot call; implies "
             "--openai.",
-            show_default="refuse",
+            show_default="ignore",
         ),
     ] = None
     openai_headers: Annotated[

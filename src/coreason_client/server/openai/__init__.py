@@ -19,9 +19,9 @@ class OpenAIAPI:
     """Settings for `AgentApp(openai=...)`.
 
     Attributes:
-        tools: "refuse" answers a request that brings its own tools with 400, because the agent
-            cannot call them; "ignore" answers it without them, which chat programs need: Open WebUI
-            sends tools with every message.
+        tools: "ignore" answers a request that brings its own tools without calling them, as a model
+            may; chat programs send tools with every message. "refuse" answers it with 400. A
+            request that demands a call is refused in any case.
         headers: names of request headers that the agent gets in `request.payload.metadata`, such as
             those with which Open WebUI names its user. They say nothing about permissions.
         max_tool_result: the number of characters of a tool's result that clients get; a longer one
@@ -31,13 +31,13 @@ class OpenAIAPI:
         ArgumentError: a value is not valid.
     """
 
-    tools: Literal["refuse", "ignore"] = "refuse"
+    tools: Literal["ignore", "refuse"] = "ignore"
     headers: Sequence[str] = ()
     max_tool_result: int = 65_536
 
     def __post_init__(self) -> None:
-        if self.tools not in ("refuse", "ignore"):
-            raise ArgumentError("tools", 'must be "refuse" or "ignore"', self.tools)
+        if self.tools not in ("ignore", "refuse"):
+            raise ArgumentError("tools", 'must be "ignore" or "refuse"', self.tools)
         if isinstance(self.headers, str) or not all(_is_name(name) for name in self.headers):
             raise ArgumentError("headers", "must be a list of names of headers", self.headers)
         if type(self.max_tool_result) is not int or self.max_tool_result < 0:

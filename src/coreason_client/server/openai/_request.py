@@ -48,10 +48,7 @@ _RETRY_COUNT: Final = "x-stainless-retry-count"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:openai:idempotency-key")
 _EVENTS: Final = tuple(PresentationEventType)
 _MAX_ID: Final = 256
-_OWN_TOOLS: Final = (
-    "an agent calls its own tools and cannot call those of the request; a server with the setting "
-    'tools="ignore" (--openai-tools ignore) answers without them'
-)
+_OWN_TOOLS: Final = "an agent calls its own tools and cannot call those of the request"
 # What the request itself means; everything else is handed to the agent.
 _OWN_NAMES: Final = frozenset(
     (
@@ -407,7 +404,7 @@ def _check_supported(values: dict[str, Any], settings: OpenAIAPI) -> None:
         ),
         (
             "tool_choice",
-            settings.tools == "refuse" and values.get("tool_choice") not in (None, "none", "auto"),
+            values.get("tool_choice") not in (None, "none", "auto"),
             _OWN_TOOLS,
         ),
         ("response_format", not _is_text(values.get("response_format")), "the answer is text"),

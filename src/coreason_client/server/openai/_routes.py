@@ -120,9 +120,6 @@ class OpenAIRoutes:
     async def _admit(self, asked: OpenAIRequest | ReadByPath) -> Admitted:
         try:
             admitted = await self._admission.admit(asked)
-        except RequestConflict:
-            detail = "This Idempotency-Key was used before with another body: use a new one."
-            raise Problem(409, "request-conflict", detail) from None
         except (Problem, LogError) as error:
             if getattr(error, "status", None) != 408:  # 408: the body did not arrive
                 await drain_body(asked.http)
