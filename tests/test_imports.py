@@ -366,6 +366,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "coreason_client.server.a2a",
         "coreason_client.server.app",
         "coreason_client.server.cap",
+        "coreason_client.server.group",
         "coreason_client.server.openai",
         "coreason_client.server.http",
         "coreason_client.server.page",

@@ -85,7 +85,7 @@ def test_pages_of_a_listed_origin_may_ask() -> None:
 
 def test_an_agent_and_a_model_exclude_each_other() -> None:
     with pytest.raises(Failure, match="cannot be used together"):
-        config(agent="module:agent", llm="model").app()
+        config(agents=["module:agent"], llm="model").app()
 
 
 def test_the_guide_pauses_after_each_word_if_somebody_watches() -> None:
@@ -123,7 +123,7 @@ def test_each_option_has_a_name_for_errors() -> None:
     names = option_names()
     assert (names["cors_origins"], names["root_path"]) == ("--cors-origin", "--root-path")
     assert (names["page"], names["open_page"]) == ("--page", "--open")
-    assert not {"agent", "log"} & names.keys()
+    assert not {"agents", "log"} & names.keys()
 
 
 def test_http_webhooks_are_allowed_on_request() -> None:

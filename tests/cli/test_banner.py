@@ -16,7 +16,7 @@ URL = "https://127.0.0.1:8443/agent"
     [
         ({}, f"Serving the built-in guide at {URL}, streams are stored in memory. Press Ctrl-C"),
         (
-            {"agent": "m:a", "store": "valkey://:p@h"},
+            {"agents": ["m:a"], "store": "valkey://:p@h"},
             "Serving m:a at .* stored in valkey://h. Press",
         ),
         ({"page": True}, f"in memory. Open {URL}/ in a browser. Press"),
@@ -27,7 +27,7 @@ URL = "https://127.0.0.1:8443/agent"
     ],
 )
 def test_the_sentence(options: dict[str, Any], says: str) -> None:
-    text = banner(ServeOptions(**{"page": False, **options}), URL, None)
+    text = banner(ServeOptions(**{"page": False, **options}), URL, None, ["guide"])
     first, command = text.split("Try:\n\n")
     before, _, after = says.partition(" .* ")
     assert before in first
@@ -37,7 +37,7 @@ def test_the_sentence(options: dict[str, Any], says: str) -> None:
 
 def test_a_unix_socket_has_a_path_and_no_page() -> None:
     options = ServeOptions(page=True, uds=Path("/run/a b.sock"))
-    text = banner(options, "http://localhost", None, grpc_port=5)
+    text = banner(options, "http://localhost", None, ["guide"], grpc_port=5)
     assert "Serving the built-in guide at the Unix socket /run/a b.sock, streams" in text
     assert "Open" not in text
     assert "gRPC uses port 5. " in text

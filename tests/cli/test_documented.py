@@ -114,7 +114,7 @@ def test_a_documented_command_can_be_parsed(where: str, arguments: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    "arguments", [["chat", "--no-such-option"], ["serve", "a:b", "c:d"], ["a2a", "send"], ["nope"]]
+    "arguments", [["chat", "--no-such-option"], ["inspect", "a", "b"], ["a2a", "send"], ["nope"]]
 )
 def test_a_wrong_command_is_noticed(arguments: list[str]) -> None:
     with pytest.raises(Exception, match=r"No such|Missing|unexpected"):

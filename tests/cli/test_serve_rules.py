@@ -48,7 +48,7 @@ def test_where_the_server_listens(
     ],
 )
 def test_the_processes(agent: str | None, options: dict[str, Any], says: str | None) -> None:
-    check({"agent": agent, **options}, says)
+    check({"agents": agent and [agent], **options}, says)
 
 
 @each(

@@ -119,10 +119,10 @@ def test_the_folder_of_the_agent_is_watched_too(
     __import__("watched_here")
     try:
         monkeypatch.chdir(folder)
-        assert reload_folders("watched_here:agent") == [folder]
+        assert reload_folders(["watched_here:agent"]) == [folder]
         other = tmp_path_factory.mktemp("other")
         monkeypatch.chdir(other)
-        assert reload_folders("watched_here:agent") == [other, folder]
-        assert reload_folders("not_imported:agent") == [other]
+        assert reload_folders(["watched_here:agent", "watched_here:b"]) == [other, folder]
+        assert reload_folders(["not_imported:agent"]) == [other]
     finally:
         del sys.modules["watched_here"]

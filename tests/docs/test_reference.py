@@ -138,8 +138,8 @@ NOT_FOR_USERS = {
     *(
         f"coreason_client.server.{name}"
         for name in (
-            *("a2a", "cap", "durable", "engine", "http", "log.valkey", "observe", "page"),
-            "process",
+            *("a2a", "answer", "cap", "durable", "engine", "http", "log.valkey", "observe"),
+            *("openai", "page", "process"),
         )
     ),
 }

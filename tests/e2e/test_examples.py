@@ -10,6 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+from openai import OpenAI
+from openai.types.responses import (
+    ResponseCompletedEvent,
+    ResponseCreatedEvent,
+    ResponseStreamEvent,
+    ResponseTextDeltaEvent,
+)
 
 from coreason_client import A2AClient, CAPClient
 from coreason_client.a2a import Task, TaskState
@@ -116,3 +123,46 @@ def test_the_model_calls_the_functions_of_the_program(tmp_path: Path) -> None:
     assert re.search(r"distance -> 11\d\d\d\.0|distance -> 11\d\d\d", shown)
     assert "distance -> Error: KeyError: 'Atlantis'" in shown
     assert re.search(r"Far\.\n\(2 answers, \d+ tokens\)\n$", shown)
+
+
+def openai_agent(port: int, log: Path) -> Program:
+    options = ("--port", port, "--log", log, "--pause", "0.05")
+    return Program(RUN, EXAMPLES / "openai_agent.py", *options)
+
+
+@pytest.mark.timeout(120)
+def test_a_response_of_the_openai_agent_goes_on_after_a_kill(tmp_path: Path) -> None:
+    port = free_port()
+    events: list[ResponseStreamEvent] = []
+    with (
+        openai_agent(port, tmp_path / "log") as first,
+        OpenAI(base_url=f"{first.url()}/v1", api_key="any-key") as client,
+    ):
+        wait_for(port)
+        question = "Plan a trip to Kyoto."
+        stream = client.responses.create(model="trips", input=question, stream=True)
+        while len(events) < 20:
+            events.append(next(stream))
+        first.signal(signal.SIGKILL)
+        assert first.end() == -signal.SIGKILL
+        assert isinstance(events[0], ResponseCreatedEvent)
+        response_id = events[0].response.id
+        with openai_agent(port, tmp_path / "log") as second:
+            wait_for(port)
+            last = events[-1].sequence_number
+            rest = client.responses.retrieve(response_id, stream=True, starting_after=last)
+            events += rest
+            assert "looked up" not in second.errors
+            more = client.responses.create(
+                model="trips", input="And Lima?", previous_response_id=response_id
+            )
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert isinstance(events[-1], ResponseCompletedEvent)
+    deltas = [event.delta for event in events if isinstance(event, ResponseTextDeltaEvent)]
+    text = events[-1].response.output_text
+    assert "".join(deltas) == text
+    kinds = [item.type for item in events[-1].response.output]
+    assert kinds == ["reasoning", "mcp_call", "message"]
+    assert text.startswith("5 days in Kyoto.\n\n* **Day 1:** walk")
+    assert text.count("walk and look at everything.") == 5
+    assert more.output_text.startswith("After that: 4 days in Lima.")

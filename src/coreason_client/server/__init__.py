@@ -37,12 +37,14 @@ from .sync_stream import SyncAgentStream
 
 if TYPE_CHECKING:
     from .a2a import A2A
+    from .group import AgentGroup
     from .log import ValkeyStreamLog
     from .openai import OpenAIAPI
 
 __all__ = [
     "A2A",
     "AgentApp",
+    "AgentGroup",
     "AgentStream",
     "Data",
     "DurableLog",
@@ -81,5 +83,10 @@ __all__ = [
 ]
 
 # Loaded on first use (PEP 562): one needs another extra, the others are needed by few programs.
-_LAZY = {"ValkeyStreamLog": ".log", "A2A": ".a2a", "OpenAIAPI": ".openai"}
+_LAZY = {
+    "ValkeyStreamLog": ".log",
+    "A2A": ".a2a",
+    "AgentGroup": ".group",
+    "OpenAIAPI": ".openai",
+}
 __getattr__, __dir__ = lazy(__name__, _LAZY, __all__)

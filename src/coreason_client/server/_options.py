@@ -7,7 +7,15 @@ from typing import Annotated, Literal, TypeAlias, get_origin, get_type_hints
 
 from ..errors import ArgumentError
 
-__all__ = ["A2A_PATH", "CARD_PATH", "PATHS", "Options", "option_names"]
+__all__ = [
+    "A2A_PATH",
+    "CARD_PATH",
+    "FIRST_PARTS",
+    "PATHS",
+    "Options",
+    "check_root_path",
+    "option_names",
+]
 
 PATHS = ("/assist", "/v1/assist", "/health", "/ready", "/openapi.json")
 
@@ -17,10 +25,11 @@ A2A_PATH = "/a2a"
 CARD_PATH = "/.well-known/agent-card.json"
 """The path of the card, where clients of A2A begin."""
 
-# The first parts of the paths that are served: a prefix with such a name would be ambiguous.
-_FIRST_PARTS = frozenset(
+FIRST_PARTS = frozenset(
     path.split("/")[1] for path in (*PATHS, A2A_PATH, CARD_PATH, "/streams", "/page")
 ) - {"v1"}
+"""The first parts of the paths that are served: a prefix with such a name would be ambiguous."""
+
 _PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)+", re.ASCII)
 
 # The bound of a number is part of its type, so each option is listed once.
@@ -67,7 +76,7 @@ class Options:
             if not (value > 0 if bound is _ABOVE_0 else value >= 0):
                 raise ArgumentError(name, bound, value)
         _check_agent_id(self.agent_id)
-        _check_root_path(self.root_path)
+        check_root_path(self.root_path)
         _check_rate(self.max_requests_per_minute)
         _check_path(self.metrics_path, serves_a2a=self.serves_a2a)
         if self.on_abandoned not in ("continue", "cancel"):
@@ -102,14 +111,19 @@ def _check_agent_id(agent_id: object) -> None:
         raise ArgumentError("agent_id", "must be text that is not empty", agent_id)
 
 
-def _check_root_path(path: object) -> None:
+def check_root_path(path: object) -> None:
+    """Check the prefix below which a proxy serves an application.
+
+    Raises:
+        ArgumentError: it is not a path, or begins like a path of the server.
+    """
     if path == "":
         return
     if not isinstance(path, str) or not _PATH.fullmatch(path):
         raise ArgumentError(
             "root_path", "must be a path such as /agents/one, without a final slash", path
         )
-    if path.split("/")[1] in _FIRST_PARTS:
+    if path.split("/")[1] in FIRST_PARTS:
         raise ArgumentError("root_path", "must not begin like a path that the server uses", path)
 
 

@@ -6,9 +6,10 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import uuid4
 
 from starlette.applications import Starlette
@@ -19,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from ..errors import ArgumentError
 from ._agent_ids import agent_name, default_agent_id, warn_if_shared
@@ -40,7 +42,7 @@ from .log.base import DurableLog, StreamLog
 from .log.memory import MemoryStreamLog
 from .log.quotas import quotas_of
 from .log.tasks import TaskLog
-from .observe._metrics import NO_METRICS, PrometheusMetrics
+from .observe._metrics import NO_METRICS, Metrics, PrometheusMetrics
 from .observe._spans import tracing
 from .page import BEARER_OPTION, CutRequest, PageConfig, page_routes
 from .process._lifespan import serve_lifespan
@@ -56,8 +58,9 @@ if TYPE_CHECKING:
 
     from .a2a import A2A, GrpcServing, Operations
     from .openai import OpenAIAPI
+    from .openai._routes import OpenAIRoutes
 
-__all__ = ["AgentApp"]
+__all__ = ["AgentApp", "AppParts", "asgi_stack", "parts_of"]
 
 _REFUSED = (Problem, LogError, HTTPException)
 _CORS_HEADERS = (
@@ -101,6 +104,59 @@ _OPENAI_CORS_HEADERS = (
     ),
 )
 _OPENAI_EXPOSED_HEADERS = ("X-Should-Retry", "Retry-After-Ms")
+
+
+@dataclass(frozen=True, slots=True)
+class AppParts:
+    """The parts of an application that an `AgentGroup` needs too.
+
+    `runtime` returns the runtime of this event loop, and `is_started` whether there is one.
+    """
+
+    options: Options
+    log: StreamLog
+    gate: Gate
+    refusals: Refusals
+    hosts: AllowedHosts
+    origins: tuple[str, ...]
+    guard: SingleProcessGuard
+    metrics: Metrics
+    routes: Routes
+    openai: "OpenAIRoutes | None"
+    runtime: Callable[[], Awaitable[Runtime]]
+    is_started: Callable[[], bool]
+
+    async def serve(self, asgi: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request with `asgi`, unless its headers, path or address are refused."""
+        problem = self._head_problem(scope) or await self._address_problem(scope)
+        if problem is None:
+            await asgi({**scope, SEND: send}, receive, send)
+        else:
+            await drain_body(Request(scope, receive))
+            await self.refusals.respond(problem, scope)(scope, receive, send)
+
+    def _head_problem(self, scope: Scope) -> Problem | None:
+        """Return a refusal by the headers and the path, the same for every route."""
+        if scope["type"] != "http":
+            return None
+        hosts = None if self.gate.has_keys else self.hosts
+        return (
+            (hosts and hosts.refusal(scope["headers"], scope.get("server")))
+            or self.gate.header_problem(scope["headers"])
+            or encoded_slash_problem(scope)
+        )
+
+    async def _address_problem(self, scope: Scope) -> Problem | None:
+        """Return a refusal if another process serves at the same address."""
+        if self.log.shared or scope["type"] != "http":
+            return None
+        try:
+            if not self.is_started():
+                self.guard.check_start()
+            await self.guard.check_address(scope.get("server"))
+        except SeveralProcesses as error:
+            return Problem(503, "several-processes", f"{error}.", headers={"Retry-After": "1"})
+        return None
 
 
 class AgentApp:
@@ -218,6 +274,8 @@ class AgentApp:
         runner = as_runner(agent)
         self._log = MemoryStreamLog() if log is None else log
         self._options = Options(**options)
+        self.agent_id: Final = self._options.agent_id
+        """The id of the agent."""
         warn_if_shared(self._log, self, agent, self._options.agent_id, self._options.version)
         keys = None if api_keys is None else Keys(api_keys)
         self._keys_file = (
@@ -225,7 +283,7 @@ class AgentApp:
         )
         keys = keys if self._keys_file is None else self._keys_file.keys
         tickets = None if ticket_secrets is None else Tickets(ticket_secrets)
-        self._gate = Gate(self._options, keys, tickets, quotas_of(self._log))
+        gate = Gate(self._options, keys, tickets, quotas_of(self._log))
         if on_abandoned == "cancel" and self._log.shared:
             raise ArgumentError(
                 "on_abandoned",
@@ -236,7 +294,7 @@ class AgentApp:
         if durable:
             _check_durable(agent, self._log)
         origins = checked_origins(cors_origins)
-        self._hosts = AllowedHosts(allowed_hosts, public_url, origins)
+        hosts = AllowedHosts(allowed_hosts, public_url, origins)
         if metrics and tickets and not (keys or metrics_key or metrics_public):
             raise ArgumentError(
                 "metrics",
@@ -246,7 +304,7 @@ class AgentApp:
         metrics_keys = _metrics_keys(keys, metrics_key, public=metrics_public)
         self._metrics = PrometheusMetrics() if metrics else NO_METRICS
         self._log.on_store_changed(self._metrics.store_changed)
-        self._refusals = Refusals(self._metrics)
+        refusals = Refusals(self._metrics)
         # One owner for the application, not for each start: a log that is started again by the
         # same owner does not change.
         owner = f"{self._options.agent_id}-{uuid4()}"
@@ -263,24 +321,23 @@ class AgentApp:
             Runtime, runner, options=self._options, owner=owner, metrics=self._metrics
         )
         cuts = Cuts() if page and _cuts else None
-        routes = Routes(self._gate, self._metrics, metrics_keys, self._ready)
+        routes = Routes(gate, self._metrics, metrics_keys, self._ready)
+        openai_routes = _openai_routes(openai, gate, refusals, self._ready) if openai else None
+        self._parts = AppParts(
+            *(self._options, self._log, gate, refusals, hosts, origins, self._process_guard),
+            *(self._metrics, routes, openai_routes, self._ready),
+            lambda: self._runtime is not None,
+        )
         table = routes.table()
         self._operations: Operations | None = None
         if a2a:
             name = agent_name(agent) if agent_id is None else agent_id
             table += self._a2a_routes(agent, name, a2a, public_url)
-        if openai:
-            table += _openai_routes(openai, self._gate, self._ready, self._refusals)
+        if openai_routes is not None:
+            table += openai_routes.table()
         if page:
             table += _page_routes(self._options, routes, self.has_keys, _documents, cuts)
-        starlette = Starlette(
-            routes=table,
-            middleware=_middleware(origins, serves_a2a=bool(a2a), serves_openai=bool(openai)),
-            exception_handlers=dict.fromkeys(_REFUSED, self._refusals.handle),
-        )
-        starlette.router.redirect_slashes = False  # the table has both forms
-        # Answers to other origins get their headers from a layer of Starlette.
-        asgi = starlette if origins else _Shortcut(starlette, table, self._refusals)
+        asgi = asgi_stack(table, self._parts)
         self._asgi: ASGIApp = asgi if cuts is None else partial(serve_cuttable, asgi, cuts)
 
     def _a2a_routes(
@@ -290,13 +347,13 @@ class AgentApp:
 
         if not isinstance(self._log, TaskLog):
             raise ArgumentError("a2a", f"needs a log with tasks, and {self._log!r} has none")
-        settings, options, gate = settings_of(a2a), self._options, self._gate
+        settings, options, gate = settings_of(a2a), self._options, self._parts.gate
         described = AgentDescription(name, inspect.getdoc(agent), options.version)
         cards = Cards(settings, described, with_keys=gate.has_keys)
         self._operations = Operations(settings, self._log.tasks, self._ready, self._metrics)
         self._services.append(self._operations.run_push)
         self._grpc = GrpcServing(
-            settings, self._operations, cards, gate, self._refusals, public_url
+            settings, self._operations, cards, gate, self._parts.refusals, public_url
         )
         return A2ARoutes(self._operations, cards, gate, self._ready, public_url).table()
 
@@ -309,15 +366,7 @@ class AgentApp:
             await serve_lifespan(self.lifespan(), receive, send)
             return
         scope = with_root_path(scope, self._options.root_path)
-        if problem := _head_problem(
-            scope, None if self.has_keys else self._hosts, self._gate
-        ) or await _address_problem(
-            scope, self._log, self._process_guard, started=self._runtime is not None
-        ):
-            await drain_body(Request(scope, receive))
-            await self._refusals.respond(problem, scope)(scope, receive, send)
-        else:
-            await self._asgi({**scope, SEND: send}, receive, send)
+        await self._parts.serve(self._asgi, scope, receive, send)
 
     @property
     def log(self) -> StreamLog:
@@ -327,7 +376,7 @@ class AgentApp:
     @property
     def has_keys(self) -> bool:
         """True if requests need a key or a ticket."""
-        return self._gate.has_keys
+        return self._parts.gate.has_keys
 
     @property
     def shutdown_timeout(self) -> float:
@@ -471,18 +520,50 @@ class AgentApp:
             raise
 
 
+def parts_of(app: AgentApp) -> AppParts:
+    """Return the parts of an application."""
+    return app._parts
+
+
+def asgi_stack(table: list[Route], parts: AppParts, *, not_found: str = "") -> ASGIApp:
+    """Return the routes of a table as an application, with the answers to other origins.
+
+    `not_found` tells clients what to do if there is no route.
+    """
+    starlette = Starlette(
+        routes=table,
+        middleware=_middleware(
+            parts.origins,
+            serves_a2a=parts.options.serves_a2a,
+            serves_openai=parts.openai is not None,
+        ),
+        exception_handlers=dict.fromkeys(_REFUSED, parts.refusals.handle),
+    )
+    starlette.router.redirect_slashes = False  # the table has both forms
+    if not_found:
+        starlette.router.default = partial(_not_found, not_found)
+    # Answers to other origins get their headers from a layer of Starlette.
+    return starlette if parts.origins else _Shortcut(starlette, table, parts.refusals)
+
+
+async def _not_found(detail: str, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        raise Problem(404, "not-found", detail)
+    await WebSocketClose()(scope, receive, send)
+
+
 def _openai_routes(
     openai: "bool | OpenAIAPI",
     gate: Gate,
-    runtime: Callable[[], Awaitable[Runtime]],
     refusals: Refusals,
-) -> list[Route]:
+    runtime: Callable[[], Awaitable[Runtime]],
+) -> "OpenAIRoutes":
     from .openai import settings_of
     from .openai._errors import error_response
     from .openai._routes import OpenAIRoutes
 
     refusals.openai = error_response
-    return OpenAIRoutes(settings_of(openai), gate, runtime).table()
+    return OpenAIRoutes(settings_of(openai), gate, runtime)
 
 
 def _page_routes(
@@ -513,35 +594,6 @@ def _page_routes(
         cuts.cut(wanted.stream_id, wanted.seed)
 
     return page_routes(lambda _: config, cut, documents)
-
-
-def _head_problem(scope: Scope, hosts: AllowedHosts | None, gate: Gate) -> Problem | None:
-    """Return a refusal by the headers and the path, the same for every route.
-
-    `hosts` is given for a server without keys.
-    """
-    if scope["type"] != "http":
-        return None
-    return (
-        (hosts and hosts.refusal(scope["headers"], scope.get("server")))
-        or gate.header_problem(scope["headers"])
-        or encoded_slash_problem(scope)
-    )
-
-
-async def _address_problem(
-    scope: Scope, log: StreamLog, guard: SingleProcessGuard, *, started: bool
-) -> Problem | None:
-    """Return a refusal if another process serves at the same address."""
-    if log.shared or scope["type"] != "http":
-        return None
-    try:
-        if not started:
-            guard.check_start()
-        await guard.check_address(scope.get("server"))
-    except SeveralProcesses as error:
-        return Problem(503, "several-processes", f"{error}.", headers={"Retry-After": "1"})
-    return None
 
 
 def _package_version() -> str:

@@ -12,10 +12,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..errors import ArgumentError, MissingExtraError
-from .app import AgentApp
 from .observe._log_lines import logger
 from .process._listen import UDS_MODE, listen, listen_unix, raise_descriptor_limit, remove_unix
 from .process._tls import TlsFile, check_tls
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RunningServer",
+    "ServedAgents",
     "check_host",
     "is_loopback",
     "running",
@@ -42,8 +42,20 @@ __all__ = [
 _START_TIMEOUT = 30.0
 
 
+@runtime_checkable
+class ServedAgents(Protocol):
+    """An application of this package: an `AgentApp` or an `AgentGroup`."""
+
+    @property
+    def has_keys(self) -> bool: ...
+    @property
+    def startup_error(self) -> Exception | None: ...
+    def check_workers(self, workers: int) -> None: ...
+    def become_worker(self) -> None: ...
+
+
 def serve(
-    app: AgentApp,
+    app: ServedAgents,
     host: str = "127.0.0.1",
     port: int = 8000,
     *,
@@ -64,7 +76,7 @@ def serve(
     ends the process at once, with exit code 130 or 143.
 
     Args:
-        app: the application.
+        app: the application, an `AgentApp` or an `AgentGroup`.
         host: the address to listen at.
         port: the port.
         allow_public: True to serve an agent without keys at a public address.
@@ -263,7 +275,7 @@ def _run_worker(
         module, _, name = factory.partition(":")
         app = getattr(import_module(module), name)()
         _check_worker(app, workers, options)
-        if isinstance(app, AgentApp):
+        if isinstance(app, ServedAgents):
             app.become_worker()
         server = _server(
             app, max_connections, head_timeout, on_started=link.ready, is_worker=True, **options
@@ -285,7 +297,7 @@ def _signal_blocked(number: signal.Signals) -> Iterator[None]:
 def _check_worker(app: Any, workers: int, options: dict[str, Any]) -> None:
     """Report in one line what has changed since the parent has checked it."""
     with _one_line_errors():
-        if isinstance(app, AgentApp):
+        if isinstance(app, ServedAgents):
             app.check_workers(workers)
         _check_tls_options(options)
 
@@ -305,11 +317,11 @@ def _check_tls_options(options: dict[str, Any]) -> None:
     check_tls(*(options.get(name) for name in names))
 
 
-def check_host(app: AgentApp, host: str, *, allow_public: bool = False) -> None:
+def check_host(app: ServedAgents, host: str, *, allow_public: bool = False) -> None:
     """Refuse to serve an agent without keys on a public address.
 
     Args:
-        app: the application.
+        app: the application, an `AgentApp` or an `AgentGroup`.
         host: the address at which it will be served.
         allow_public: True if it may be public.
 

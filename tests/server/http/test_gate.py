@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from coreason_client.server import AgentApp
 from coreason_client.server.http._auth import Keys
-from coreason_client.server.http._gate import Gate
+from coreason_client.server.http._gate import Gate, drop_body
 from coreason_client.server.http._problems import PRINCIPAL, Problem
 
 from ..aio import aio
@@ -83,3 +83,36 @@ async def test_the_memory_of_a_body_is_freed_when_its_parser_fails() -> None:
     for _ in range(40):  # more than fit at once
         with pytest.raises(ValueError, match="wrong"):
             await open_gate.read(request(JSON, body=b" " * 200_000), "p", 200_000, fail)
+
+
+@aio
+async def test_a_body_that_was_read_ahead_is_read_once_and_keeps_its_memory() -> None:
+    first, second = gate(max_body_bytes=100_000), gate(max_body_bytes=100_000)
+    body = b'"' + b"x" * 99_000 + b'"'
+    for takes in (True, False):
+        asked = request(JSON, body=body)
+        free = first._body_memory._free
+        assert await first.read_ahead(asked, "p", len) == len(body)
+        assert first._body_memory._free == free - 100_000
+        if takes:
+            assert await second.read(asked, "other", None, bytes) == body
+            assert second._body_memory._free == free
+        else:
+            drop_body(asked)
+        assert first._body_memory._free == free
+        drop_body(asked)  # does nothing
+        assert first._body_memory._free == free
+
+
+@aio
+async def test_reading_ahead_has_the_limits_of_a_read() -> None:
+    limited = gate(max_body_bytes=10)
+    for asked, status in ((request(JSON, body=b"x" * 11), 413), (request(body=b"{}"), 415)):
+        with pytest.raises(Problem) as refused:
+            await limited.read_ahead(asked, "p", bytes)
+        assert refused.value.status == status
+        drop_body(asked)
+    asked = request(JSON, body=b"{}")
+    with pytest.raises(ZeroDivisionError):
+        await limited.read_ahead(asked, "p", lambda _: 1 / 0)
+    assert await limited.read(asked, "p", None, bytes) == b"{}"

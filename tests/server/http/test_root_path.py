@@ -89,6 +89,24 @@ def test_a_path_with_an_encoded_slash_is_refused(raw: bytes | None, refused: boo
     assert (problem is not None and problem.status == 404) is refused
 
 
+@each(
+    ("path", "raw", "refused"),
+    [
+        ("/v1/models/a/b", b"/v1/models/a%2Fb", False),
+        ("/p/v1/models/a/b", b"/v1/models/a%2Fb", False),  # a proxy has removed /p
+        ("/v1/models/a/b", b"/v1%2Fmodels/a/b", True),
+        ("/v1/models/a", b"/v1/models%2Fa", True),
+        ("/x/v1/models/a/b", b"/x/v1/models/a%2Fb", True),
+        ("/v1/responses/a/b", b"/v1/responses/a%2Fb", True),
+    ],
+)
+def test_the_name_of_a_model_may_have_an_encoded_slash(
+    path: str, raw: bytes, refused: bool
+) -> None:
+    scope = {"type": "http", "path": path, "raw_path": raw, "root_path": "/p"}
+    assert (encoded_slash_problem(scope) is not None) is refused
+
+
 def test_an_encoded_slash_does_not_lead_to_a_route(app: AgentApp) -> None:
     with running(app) as server, httpx2.Client(base_url=server.url, timeout=LIMIT) as http:
         for path in ("/agents/one%2Fassist", "/agents%2fone/assist", "/v1%2Fassist"):

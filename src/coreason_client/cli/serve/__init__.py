@@ -1,4 +1,4 @@
-"""`coreason serve`: serves an agent over HTTP until a signal arrives."""
+"""`coreason serve`: serves agents over HTTP until a signal arrives."""
 
 from collections.abc import Container
 from dataclasses import fields
@@ -18,7 +18,7 @@ from ._secrets import ServeSecrets, load_secret
 from ._serving import Serving
 
 if TYPE_CHECKING:
-    from ...server import AgentApp, StreamLog
+    from ...server import AgentApp, AgentGroup, StreamLog
 
 __all__ = ["EPILOG", "ServeCommand", "broken_rule", "serve"]
 
@@ -36,6 +36,8 @@ Examples:
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."
   coreason serve --open
   coreason serve my_module:agent --card card.json --grpc-port 50051
+  coreason serve my_module:agent --openai
+  coreason serve my_module:agent other_module:agent --openai
 
 An agent is async def agent(request, stream), or an async generator of text and events. A plain def
 runs in a thread, so it may block.
@@ -45,7 +47,7 @@ runs in a thread, so it may block.
 
 
 def serve(context: typer.Context, **values: Any) -> None:
-    """Serve an agent over HTTP: your own, a model, or the built-in guide.
+    """Serve agents over HTTP: your own, a model, or the built-in guide.
 
     Ctrl-C or SIGTERM stops the server; running streams get a few seconds to end, and those of
     --durable continue in the next process. A second Ctrl-C stops it at once. Logs go to stderr;
@@ -106,7 +108,7 @@ def _tls(options: ServeOptions) -> dict[str, Any]:
         raise usage_error(error, names) from None
 
 
-def _check(app: "AgentApp", options: ServeOptions) -> None:
+def _check(app: "AgentApp | AgentGroup", options: ServeOptions) -> None:
     """Check now what would fail once the server runs."""
     from ...server import check_host
 
@@ -146,6 +148,7 @@ def broken_rule(options: ServeOptions, given: Container[str]) -> str | None:
         *_address_rules(options, given),
         *_process_rules(options),
         *_tls_rules(options),
+        *_group_rules(options),
         *_other_rules(options),
     )
     if "store" in given and "log" in given:
@@ -184,7 +187,7 @@ def _process_rules(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
         ),
         (reload and workers > 1, "--reload restarts one process: leave out --workers"),
         (
-            reload and options.agent is None,
+            reload and not options.agents,
             "--reload needs MODULE:AGENT: only your own code can change",
         ),
     )
@@ -205,6 +208,20 @@ def _tls_rules(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
             has_tls and options.grpc_port is not None,
             "--ssl-certfile does not apply to --grpc-port: let a proxy add TLS to both",
         ),
+    )
+
+
+def _group_rules(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
+    several = options.has_several_agents
+    given = {
+        "--agent-id": options.agent_id,
+        "--card": options.card,
+        "--extended-card": options.extended_card,
+        "--grpc-port": options.grpc_port,
+    }
+    return tuple(
+        (several and value is not None, f"{name} is for one agent: leave it out with several")
+        for name, value in given.items()
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from ._secrets import ServeSecrets
 if TYPE_CHECKING:
     from coreason_client.a2a.types import AgentCard
 
-    from ...server import A2A, AgentApp, StreamLog
+    from ...server import A2A, AgentApp, AgentGroup, OpenAIAPI, StreamLog
 
 __all__ = ["ServeConfig", "read_card", "redacted_location", "worker_app"]
 
@@ -34,6 +34,7 @@ _CONFIG_VARIABLE = "COREASON_SERVE_CONFIG"
 # The names on the command line of arguments that are not named as their option.
 _OTHER_NAMES = {
     "grpc_address": "--host with --grpc-port",
+    "headers": "--openai-header",
     "replicas": "--store-replicas",
     "url": "--store",
 }
@@ -73,7 +74,7 @@ class ServeConfig:
         secrets = ServeSecrets.from_dict(values["secrets"])
         return cls(ServeOptions(**values["options"]), secrets, values["keys_before"])
 
-    def app(self) -> "AgentApp":
+    def app(self) -> "AgentApp | AgentGroup":
         """Create the application.
 
         Raises:
@@ -86,32 +87,52 @@ class ServeConfig:
                 "--store valkey://HOST",
                 ExitCode.USAGE,
             )
-        agent = _find_agent(options)
+        agents = _find_agents(options)
         try:
-            return self._app_of(agent)
+            return self._app_of(agents)
         except ArgumentError as error:
             sources = {
                 "api_keys": secrets.keys.source,
                 "ticket_secrets": secrets.tickets_source,
                 "metrics_key": secrets.metrics_key.source,
             }
-            raise usage_error(error, option_names() | _OTHER_NAMES | sources) from None
+            names = option_names() | _OTHER_NAMES | sources
+            if options.has_several_agents:
+                names["agent_id"] = "the id of an agent"
+            raise usage_error(error, names) from None
         except (TypeError, ValueError) as error:
             raise Failure(str(error), ExitCode.USAGE) from None
 
-    def _app_of(self, agent: Any) -> "AgentApp":
+    def _app_of(self, agents: Sequence[Any]) -> "AgentApp | AgentGroup":
+        from ...server import AgentApp, AgentGroup
+        from ...server._agent_ids import default_agent_id
+
+        options = self.options
+        for name, agent in zip(options.agents or (), agents, strict=False):
+            if isinstance(agent, AgentApp | AgentGroup):
+                raise Failure(
+                    f"{name} is an {type(agent).__name__}, which has its own log and keys: give "
+                    f"the agent inside it, or run the application with uvicorn {name}",
+                    ExitCode.USAGE,
+                )
+        log = _create_log(options.location, options.store_replicas or 0)
+        public_url, root_path = options.public_url, options.root_path or ""
+        if not options.has_several_agents:
+            agent_id = options.agent_id or (_GUIDE_ID if options.serves_guide else options.llm)
+            return self._create(
+                agents[0], log, agent_id=agent_id, public_url=public_url, root_path=root_path
+            )
+        urls = [public_url and f"{public_url.rstrip('/')}/{default_agent_id(a)}" for a in agents]
+        apps = [self._create(a, log, public_url=u) for a, u in zip(agents, urls, strict=True)]
+        return AgentGroup(apps, root_path=root_path)
+
+    def _create(self, agent: Any, log: "StreamLog", **others: Any) -> "AgentApp":
         from ...server import AgentApp
 
         options, secrets = self.options, self.secrets
-        if isinstance(agent, AgentApp):
-            raise Failure(
-                f"{options.agent} is an AgentApp, which has its own log and keys: give the agent "
-                f"inside it, or run the application with uvicorn {options.agent}",
-                ExitCode.USAGE,
-            )
         return AgentApp(
             agent,
-            log=_create_log(options.location, options.store_replicas or 0),
+            log=log,
             api_keys=secrets.keys.values or None,
             api_keys_file=secrets.keys.file,
             ticket_secrets=secrets.tickets or None,
@@ -122,15 +143,14 @@ class ServeConfig:
             cors_origins=options.cors_origins or (),
             durable=options.durable,
             max_restarts=options.max_restarts or DEFAULT_MAX_RESTARTS,
-            public_url=options.public_url,
-            root_path=options.root_path or "",
-            agent_id=options.agent_id or (_GUIDE_ID if options.serves_guide else None),
             a2a=self._a2a_settings(),
+            openai=self._openai_settings(),
             page=options.has_page,
             **self._times(),
             _cuts=options.chaos,
             _documents=self._documents(),
             _keys_before=self.keys_before,
+            **others,
         )
 
     def _documents(self) -> dict[str, str]:
@@ -168,6 +188,14 @@ class ServeConfig:
             grpc_allow_public=True,
         )
 
+    def _openai_settings(self) -> "OpenAIAPI | bool":
+        if not self.options.serves_openai:
+            return False
+        from ...server import OpenAIAPI
+
+        tools = self.options.openai_tools or "refuse"
+        return OpenAIAPI(tools=tools, headers=self.options.openai_headers or ())
+
     @contextmanager
     def for_workers(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """Yield the import string of the application factory for workers started in the block.
@@ -192,7 +220,7 @@ class ServeConfig:
             del os.environ[_CONFIG_VARIABLE]
 
 
-def worker_app() -> "AgentApp":
+def worker_app() -> "AgentApp | AgentGroup":
     """Create the application in a worker process."""
     config = ServeConfig.from_json(os.environ.pop(_CONFIG_VARIABLE))
     show_server_logs(config.options.verbose, config.options.log_format)
@@ -211,28 +239,29 @@ def redacted_location(name: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
-def _find_agent(options: ServeOptions) -> Any:
-    """Return the object that the options name; its type is not checked.
+def _find_agents(options: ServeOptions) -> list[Any]:
+    """Return the objects that the options name; their types are not checked.
 
     Raises:
-        Failure: there is no such object, or the options name two.
+        Failure: there is no such object, or the options name an agent and a model.
     """
-    agent, llm = options.agent, options.llm
+    agents, llm = options.agents, options.llm
     if llm is not None:
-        if agent is not None:
+        if agents:
             raise Failure(
-                f"{agent} and --llm {llm} cannot be used together: give one of them", ExitCode.USAGE
+                f"{agents[0]} and --llm {llm} cannot be used together: give one of them",
+                ExitCode.USAGE,
             )
         from .._load import model_agent
 
-        return model_agent(llm, options.system, tell_errors=False)
+        return [model_agent(llm, options.system, tell_errors=False)]
     reject_system(options.system)
-    if agent is not None:
-        return load_agent(agent)
+    if agents:
+        return [load_agent(name) for name in agents]
     from ...agents.guide import guide, paced
 
     is_watched = options.chaos or options.open_page  # in a browser
-    return paced(_SECONDS_PER_WORD) if is_watched else guide
+    return [paced(_SECONDS_PER_WORD) if is_watched else guide]
 
 
 def _create_log(name: str, replicas: int) -> "StreamLog":

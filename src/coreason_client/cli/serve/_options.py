@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -54,11 +54,12 @@ class ServeOptions:
     """The values of all options; the help lists them in this order."""
 
     # The agent
-    agent: Annotated[
-        str | None,
+    agents: Annotated[
+        list[str] | None,
         typer.Argument(
             metavar="MODULE:AGENT",
-            help="The agent; the current directory is searched first.",
+            help="The agent, or several; the current directory is searched first. Each of several "
+            "agents is served below its id.",
             show_default="the built-in guide",
         ),
     ] = None
@@ -78,7 +79,7 @@ class ServeOptions:
             metavar="NAME",
             help="Name of the agent. Streams and conversations belong to it: keep it when the code "
             "is renamed.",
-            show_default="the module and name of the function",
+            show_default="the module and name of the function, or the model",
         ),
     ] = None
 
@@ -305,6 +306,33 @@ class ServeOptions:
         ),
     ] = False
 
+    # The OpenAI-compatible API
+    openai: Annotated[
+        bool,
+        typer.Option(
+            "--openai",
+            help="Serve the OpenAI-compatible API at /v1 too, with each agent as a model.",
+        ),
+    ] = False
+    openai_tools: Annotated[
+        Literal["refuse", "ignore"] | None,
+        typer.Option(
+            help="Requests that bring their own tools, which an agent cannot call; implies "
+            "--openai.",
+            show_default="refuse",
+        ),
+    ] = None
+    openai_headers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--openai-header",
+            metavar="NAME",
+            help="Request header that the agent gets in the metadata; repeatable; implies "
+            "--openai.",
+            show_default=False,
+        ),
+    ] = None
+
     # The page for browsers
     page: Annotated[
         bool | None,
@@ -419,9 +447,19 @@ class ServeOptions:
         return self.a2a or self.http_webhooks or any(value is not None for value in values)
 
     @property
+    def serves_openai(self) -> bool:
+        """True if the OpenAI-compatible API is served; every option of it implies it."""
+        return self.openai or self.openai_tools is not None or bool(self.openai_headers)
+
+    @property
     def serves_guide(self) -> bool:
         """True if the agent is the built-in guide."""
-        return self.agent is None and self.llm is None
+        return not self.agents and self.llm is None
+
+    @property
+    def has_several_agents(self) -> bool:
+        """True if each agent is served below its id."""
+        return len(self.agents or ()) > 1
 
 
 # The headings of the help, each with the first option below it.
@@ -431,6 +469,7 @@ _HEADINGS = {
     "api_keys": "Access",
     "host": "Address and TLS",
     "a2a": "A2A",
+    "openai": "The OpenAI-compatible API",
     "page": "The page for browsers",
     "workers": "Processes and limits",
     "metrics": "Logs and metrics",

@@ -4,7 +4,7 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from ._options import ServeOptions
 if TYPE_CHECKING:
     from socket import socket
 
-    from ...server import AgentApp
+    from ...server import AgentApp, AgentGroup
 
 __all__ = ["Serving", "banner", "curl_line", "reload_folders"]
 
@@ -34,7 +34,7 @@ class Serving:
     """An application and its configuration; `tls` has the options of uvicorn for TLS."""
 
     config: ServeConfig
-    app: "AgentApp"
+    app: "AgentApp | AgentGroup"
     tls: Mapping[str, Any]
 
     def run(self) -> None:
@@ -56,17 +56,25 @@ class Serving:
             bound = sockets[0].getsockname()
             url = address.url(bound[1]) + (options.root_path or "")
 
+            agent_ids = self._agent_ids()
+
             def announce(grpc_port: int | None) -> None:
-                shown = banner(options, url, authorization, grpc_port=grpc_port)
+                shown = banner(options, url, authorization, agent_ids, grpc_port=grpc_port)
                 # stdout and stderr often end in one file.
                 print_stdout(_json_line(shown, url) if options.log_format == "json" else shown)
                 if options.open_page:
-                    open_browser(f"{url}/")
+                    open_browser(f"{agent_urls(options, url, agent_ids)[0]}/")
 
             if in_children:
                 self._run_children(sockets[0], partial(announce, options.grpc_port))
             else:
-                self._run_here(sockets, lambda: announce(self.app.grpc_port))
+                self._run_here(sockets, lambda: announce(getattr(self.app, "grpc_port", None)))
+
+    def _agent_ids(self) -> list[str]:
+        from ...server import AgentApp
+
+        app = self.app
+        return [app.agent_id] if isinstance(app, AgentApp) else list(app.agents)
 
     def _run_here(self, sockets: "list[socket]", announce: Callable[[], None]) -> None:
         from ...server import serve
@@ -86,7 +94,7 @@ class Serving:
         with self.config.for_workers() as (factory, on_tick), _failures():
             announce()  # the socket already accepts connections
             if options.reload:
-                folders = reload_folders(options.agent)
+                folders = reload_folders(options.agents or ())
                 serve_reloading(factory, sock, folders, shutdown_timeout=timeout, **self._uvicorn())
             else:
                 serve_workers(
@@ -140,38 +148,64 @@ def _once(announce: Callable[[], None]) -> Callable[[], Awaitable[None]]:
     return notify
 
 
-def reload_folders(agent: str | None) -> Iterable[Path]:
-    """Return the folders to watch: the current directory, and that of the agent's module."""
-    here = Path.cwd()
-    module = sys.modules.get((agent or "").partition(":")[0])
-    file = getattr(module, "__file__", None)
-    if file is None or Path(file).resolve().is_relative_to(here):
-        return [here]
-    return [here, Path(file).resolve().parent]
+def reload_folders(agents: Iterable[str]) -> Iterable[Path]:
+    """Return the folders to watch: the current directory, and those of the agents' modules."""
+    folders = [Path.cwd()]
+    for agent in agents:
+        file = getattr(sys.modules.get(agent.partition(":")[0]), "__file__", None)
+        folder = None if file is None else Path(file).resolve().parent
+        if folder is not None and not any(folder.is_relative_to(known) for known in folders):
+            folders.append(folder)
+    return folders
 
 
 # The announcement
 
 
 def banner(
-    options: ServeOptions, url: str, authorization: str | None, *, grpc_port: int | None = None
+    options: ServeOptions,
+    url: str,
+    authorization: str | None,
+    agent_ids: Sequence[str],
+    *,
+    grpc_port: int | None = None,
 ) -> str:
     """Return the announcement of a server at a URL, with a command that asks it."""
     uds = options.uds
-    name = options.agent or options.llm or "the built-in guide"
+    name = _listed(options.agents or [options.llm or "the built-in guide"])
     location = redacted_location(options.location)
     durable = " and continue after a restart" if options.durable else ""
     where = url if uds is None else f"the Unix socket {uds}"
-    page = f"Open {url}/ in a browser. " if options.has_page and uds is None else ""
-    card_url = f"{(options.public_url or url).rstrip('/')}/.well-known/agent-card.json"
-    a2a = f"Its A2A card is {card_url}. " if options.serves_a2a else ""
+    urls, public = agent_urls(options, url, agent_ids), (options.public_url or url).rstrip("/")
+    page = ""
+    if options.has_page and uds is None:
+        page = f"Open {_listed([f'{one}/' for one in urls], 'or')} in a browser. "
+    apis = ""
+    if options.serves_a2a:
+        found = agent_urls(options, public, agent_ids)
+        cards = _listed([f"{one}/.well-known/agent-card.json" for one in found])
+        apis = f"Its A2A card is {cards}. " if len(found) == 1 else f"The A2A cards are {cards}. "
     if grpc_port is not None:
-        a2a += f"gRPC uses port {grpc_port}. "
+        apis += f"gRPC uses port {grpc_port}. "
+    if options.serves_openai:
+        models = "model" if len(agent_ids) == 1 else "models"
+        apis += f"OpenAI API at {public}/v1, {models} {_listed(agent_ids)}. "
     reload = "It restarts when a Python file changes. " if options.reload else ""
     return (
-        f"Serving {name} at {where}, streams are stored in {location}{durable}. {page}{a2a}{reload}"
-        f"Press Ctrl-C to stop. Try:\n\n{curl_line(url, authorization, uds)}\n"
+        f"Serving {name} at {where}, streams are stored in {location}{durable}. "
+        f"{page}{apis}{reload}"
+        f"Press Ctrl-C to stop. Try:\n\n{curl_line(urls[0], authorization, uds)}\n"
     )
+
+
+def agent_urls(options: ServeOptions, url: str, agent_ids: Sequence[str]) -> list[str]:
+    """Return the URL of each agent; each of several is below its id."""
+    return [f"{url}/{one}" for one in agent_ids] if options.has_several_agents else [url]
+
+
+def _listed(words: Sequence[str], last: str = "and") -> str:
+    *others, final = words
+    return f"{', '.join(others)} {last} {final}" if others else final
 
 
 # The smallest valid ServiceRequest; without a request_id, each run is a new request.

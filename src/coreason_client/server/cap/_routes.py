@@ -1,7 +1,7 @@
 """The requests of CAP, the routes of the server and their handlers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from time import monotonic
 from typing import Literal, TypeAlias
@@ -31,11 +31,13 @@ from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
 from ._openapi import openapi
 
-__all__ = ["Routes"]
+__all__ = ["Handler", "Readiness", "Routes", "ready_response", "route_table"]
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+Readiness: TypeAlias = Literal["ready", "starting", "degraded", "draining"]
 
 _START_WAIT = 1.0  # seconds that /ready waits for the start
+_NO_STORE = {"Cache-Control": "no-store"}
 
 
 class Routes:
@@ -57,11 +59,7 @@ class Routes:
         self._not_ready_lines = LineLimit(1)
 
     def table(self) -> list[Route]:
-        """Return the routes, each with and without a trailing slash.
-
-        Both are served, because a redirect between them would repeat the Host header, which the
-        client may have chosen freely.
-        """
+        """Return the routes."""
         paths: list[tuple[set[str], str, Handler]] = [
             ({"POST"}, "/assist", self.assist),
             ({"POST"}, "/v1/assist", self.assist),
@@ -74,13 +72,7 @@ class Routes:
         ]
         if self._options.metrics_path is not None:
             paths.append(({"GET", "HEAD"}, self._options.metrics_path, self.metrics))
-        table = []
-        for methods, path, handler in paths:
-            for spelling in (path, f"{path}/"):
-                route = Route(spelling, handler)
-                route.methods = methods  # Route itself adds HEAD to GET
-                table.append(route)
-        return table
+        return route_table(paths)
 
     async def assist(self, request: Request) -> Response:
         """Start, join or resume the stream of a request."""
@@ -112,25 +104,25 @@ class Routes:
 
     async def health(self, _: Request) -> Response:
         """Report the agent's health."""
+        health = await self.current_health()
+        return JSONResponse(health.dump(), headers=_NO_STORE)
+
+    async def current_health(self) -> HealthCheckResponse:
+        """Return the agent's health."""
         runtime = await self._runtime()
-        health = HealthCheckResponse(
+        return HealthCheckResponse(
             status=_health(runtime),
             agent_id=self._options.agent_id,
             version=self._options.version,
             uptime_seconds=runtime.uptime,
         )
-        return JSONResponse(health.dump(), headers={"Cache-Control": "no-store"})
 
     async def ready(self, _: Request) -> Response:
         """Report whether requests can be served; start the server if it has not started."""
-        state = await self._readiness()
-        headers = {"Cache-Control": "no-store"}
-        if state == "ready":
-            return JSONResponse({"status": state}, headers=headers)
-        headers["Retry-After"] = "1"
-        return JSONResponse({"status": state}, status_code=503, headers=headers)
+        return ready_response(await self.readiness())
 
-    async def _readiness(self) -> Literal["ready", "starting", "degraded", "draining"]:
+    async def readiness(self) -> Readiness:
+        """Return whether requests can be served; start the server if it has not started."""
         try:
             async with asyncio.timeout(_START_WAIT):
                 runtime = await self._runtime()
@@ -146,7 +138,7 @@ class Routes:
             return "draining"
         return "ready" if runtime.log_works else "degraded"
 
-    async def openapi(self, _: Request) -> Response:
+    async def openapi(self, request: Request) -> Response:
         """Return the OpenAPI description."""
         options = self._options
         described = openapi(
@@ -156,17 +148,24 @@ class Routes:
             metrics_path=options.metrics_path,
             serves_a2a=options.serves_a2a,
             metrics_with_key=self._metrics_keys is not None,
-            root_path=options.root_path,
+            root_path=request.scope.get("root_path", ""),
         )
         return JSONResponse(described)
 
     async def metrics(self, request: Request) -> Response:
         """Return the Prometheus metrics of this process."""
+        return self.exposed(request, self._metrics)
+
+    def exposed(self, request: Request, metrics: Metrics) -> Response:
+        """Return metrics to a request with the right key.
+
+        Raises:
+            Problem: 401.
+        """
         if self._metrics_keys is not None:
             self._metrics_keys.principal(request.headers.get("authorization"))
-        body, media_type = self._metrics.exposition()
-        headers = {"Cache-Control": "no-store", "Content-Type": media_type}
-        return Response(body, headers=headers)
+        body, media_type = metrics.exposition()
+        return Response(body, headers={**_NO_STORE, "Content-Type": media_type})
 
     async def _cancel(self, request: Request) -> Response:
         """Cancel a stream; repeated calls change nothing."""
@@ -197,6 +196,29 @@ class Routes:
             runtime.check_producer(meta.stream_id)
         runtime.producers.add_reader(meta, admitted.reader)
         return EventStream(runtime, meta, after)
+
+
+def route_table(paths: Iterable[tuple[set[str], str, Handler]]) -> list[Route]:
+    """Return routes for methods, paths and handlers, each with and without a trailing slash.
+
+    Both are served, because a redirect between them would repeat the Host header, which the client
+    may have chosen freely.
+    """
+    table = []
+    for methods, path, handler in paths:
+        for spelling in (path, f"{path}/"):
+            route = Route(spelling, handler)
+            route.methods = methods  # Route itself adds HEAD to GET
+            table.append(route)
+    return table
+
+
+def ready_response(state: Readiness) -> Response:
+    """Return the response that tells whether requests can be served."""
+    if state == "ready":
+        return JSONResponse({"status": state}, headers=_NO_STORE)
+    headers = {**_NO_STORE, "Retry-After": "1"}
+    return JSONResponse({"status": state}, status_code=503, headers=headers)
 
 
 def _health(runtime: Runtime) -> Literal["ok", "degraded", "maintenance"]:

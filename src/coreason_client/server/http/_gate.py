@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import chain
 from time import monotonic_ns
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -21,13 +21,15 @@ from ._auth import (
     ticket_principal,
     unauthorized,
 )
-from ._body import BodyMemory, body_length, read_body
+from ._body import BodyMemory, BodyReservation, body_length, read_body
 from ._problems import PRINCIPAL, Problem
 from ._rate_limit import RequestRate, TokenStore
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "drop_body"]
 
 T = TypeVar("T")
+
+_HELD_BODY: Final = "coreason.body"
 
 
 class Gate:
@@ -118,12 +120,34 @@ class Gate:
         Raises:
             Problem: as `read_body` and `parse`.
         """
+        held: _HeldBody | None = request.scope.pop(_HELD_BODY, None)
+        if held is None:
+            held = await self._hold(request, principal, length)
+        try:
+            return await _parsed(held.body, parse)
+        finally:
+            held.reservation.release()
+
+    async def read_ahead(self, request: Request, principal: str, parse: Callable[[bytes], T]) -> T:
+        """Read the body and return what `parse` finds in it; the next `read`, of any gate, gets it.
+
+        Its memory stays reserved until then, or until `drop_body`.
+
+        Raises:
+            Problem: as `body_length` and `read_body`.
+        """
+        held = await self._hold(request, principal, self.announced_length(request))
+        request.scope[_HELD_BODY] = held
+        return await _parsed(held.body, parse)
+
+    async def _hold(self, request: Request, principal: str, length: int | None) -> "_HeldBody":
         reservation = self._body_memory.reservation(principal)
         try:
             body = await read_body(request, length, self.options, reservation.reserve)
-            return parse(body) if len(body) <= LARGE_BODY else await off_loop(lambda: parse(body))
-        finally:
+        except BaseException:
             reservation.release()
+            raise
+        return _HeldBody(body, reservation)
 
     async def parse_large(self, principal: str, body: bytes, parse: Callable[[bytes], T]) -> T:
         """Parse a body that was read in another way, in the thread for large bodies.
@@ -137,6 +161,24 @@ class Gate:
             return await off_loop(lambda: parse(body))
         finally:
             reservation.release()
+
+
+class _HeldBody(NamedTuple):
+    """A body that was read, and the memory for it."""
+
+    body: bytes
+    reservation: BodyReservation
+
+
+async def _parsed(body: bytes, parse: Callable[[bytes], T]) -> T:
+    return parse(body) if len(body) <= LARGE_BODY else await off_loop(lambda: parse(body))
+
+
+def drop_body(request: Request) -> None:
+    """Release a body that `read_ahead` has kept, if it was not read since."""
+    held: _HeldBody | None = request.scope.pop(_HELD_BODY, None)
+    if held is not None:
+        held.reservation.release()
 
 
 class _LocalRate:

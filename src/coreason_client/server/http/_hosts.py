@@ -42,6 +42,7 @@ _HOST = re.compile(r"(\[[A-Za-z0-9:.%]+\]|[A-Za-z0-9._-]+)(?::([0-9]{0,5}))?", r
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@\sA-Z]+")
 _PATTERN = re.compile(r"\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
 _MAX_SHOWN = 100
+_MODELS: Final = "/v1/models/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +276,13 @@ def encoded_slash_problem(scope: MutableMapping[str, Any]) -> Problem | None:
     """Return the refusal of a path with an encoded slash.
 
     ASGI decodes the path, so `/agents/one%2Fassist` would look like `/agents/one/assist`, although
-    a proxy in front, and its access rules, see another path.
+    a proxy in front, and its access rules, see another path. The name of a model may have one:
+    everything below `/v1/models/` is the same for access rules.
     """
-    if b"%2f" not in (scope.get("raw_path") or b"").lower():
+    before, slash, _ = (scope.get("raw_path") or b"").lower().partition(b"%2f")
+    if not slash:
+        return None
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    if path.startswith(_MODELS) and _MODELS.encode() in before:
         return None
     return Problem(404, "not-found", "A path with an encoded slash (%2F) does not exist.")

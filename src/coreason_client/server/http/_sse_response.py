@@ -44,7 +44,8 @@ class SSEResponse(Response, ABC):
             (name.lower().encode("latin-1"), value.encode("latin-1"))
             for name, value in headers.items()
         ]
-        self.raw_headers = [*_HEADERS, *own]
+        names = {name for name, _ in own}
+        self.raw_headers = [*(one for one in _HEADERS if one[0] not in names), *own]
         self._runtime = runtime
         self._retry_sent = False
         self._scope: Scope = {}

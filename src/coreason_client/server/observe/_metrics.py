@@ -7,7 +7,7 @@ The values of labels are a closed list. Agents choose the codes of their errors 
 other names, and neither must fill the memory of the system that collects the metrics.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ __all__ = [
     "NO_METRICS",
     "Gauge",
     "Limit",
+    "MergedMetrics",
     "Metrics",
     "PrometheusMetrics",
     "StreamMeter",
@@ -174,6 +175,7 @@ class PrometheusMetrics(Metrics):
         "_push",
         "_refused",
         "_restarts",
+        "registry",
     )
 
     def __init__(self) -> None:
@@ -181,7 +183,7 @@ class PrometheusMetrics(Metrics):
             import prometheus_client as prometheus  # slow to import and rarely needed
         except ImportError:
             raise MissingExtraError("metrics", "metrics") from None
-        registry = prometheus.CollectorRegistry()
+        registry = self.registry = prometheus.CollectorRegistry()
 
         def made(kind: Any, name: str, text: str, *labels: str, **options: Any) -> Any:
             return kind(f"coreason_{name}", text, labels, registry=registry, **options)
@@ -286,6 +288,38 @@ class PrometheusMetrics(Metrics):
 
     def exposition(self) -> tuple[bytes, str]:
         return self._expose()
+
+
+class MergedMetrics(Metrics):
+    """The metrics of several applications together; a label names the agent of each."""
+
+    __slots__ = ("_registries",)
+
+    def __init__(self, metrics: Mapping[str, Metrics]) -> None:
+        self._registries = {
+            agent_id: one.registry
+            for agent_id, one in metrics.items()
+            if isinstance(one, PrometheusMetrics)
+        }
+
+    def collect(self) -> Iterable[Any]:
+        """Return the metrics with their samples, as a registry does."""
+        families: dict[str, Any] = {}
+        for agent_id, registry in self._registries.items():
+            for family in registry.collect():
+                for index, sample in enumerate(family.samples):
+                    labels = {"agent": agent_id, **sample.labels}
+                    family.samples[index] = sample._replace(labels=labels)
+                if family.name in families:
+                    families[family.name].samples += family.samples
+                else:
+                    families[family.name] = family
+        return families.values()
+
+    def exposition(self) -> tuple[bytes, str]:
+        import prometheus_client as prometheus
+
+        return prometheus.generate_latest(self), prometheus.CONTENT_TYPE_LATEST
 
 
 class _PrometheusMeter(StreamMeter):

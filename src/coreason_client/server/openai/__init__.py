@@ -20,8 +20,8 @@ class OpenAIAPI:
 
     Attributes:
         tools: "refuse" answers a request that brings its own tools with 400, because the agent
-            cannot call them; "ignore" answers it without them. Chat programs send tools when a user
-            turns one on.
+            cannot call them; "ignore" answers it without them, which chat programs need: Open WebUI
+            sends tools with every message.
         headers: names of request headers that the agent gets in `request.payload.metadata`, such as
             those with which Open WebUI names its user. They say nothing about permissions.
         max_tool_result: the number of characters of a tool's result that clients get; a longer one

@@ -42,12 +42,16 @@ from ._errors import bad_request, unknown_response
 from ._messages import chat_message, item_messages
 from ._stored import answer_of, item_stream, load_turns, stream_of
 
-__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest"]
+__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "check_model", "unknown_model"]
 
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:openai:idempotency-key")
 _EVENTS: Final = tuple(PresentationEventType)
 _MAX_ID: Final = 256
+_OWN_TOOLS: Final = (
+    "an agent calls its own tools and cannot call those of the request; a server with the setting "
+    'tools="ignore" (--openai-tools ignore) answers without them'
+)
 # What the request itself means; everything else is handed to the agent.
 _OWN_NAMES: Final = frozenset(
     (
@@ -113,7 +117,7 @@ class OpenAIRequest(StreamRequest):
             Problem: 400 or 404, naming the parameter.
         """
         self._values = values = _json(body)
-        _check_model(values.get("model"), self._model.name)
+        check_model(values.get("model"), self._model.name)
         _check_supported(values, self._model.settings)
         self.asked = self.read(values, {})
         _check_sizes(self.asked.messages, self._model.options)
@@ -356,12 +360,24 @@ def _json(body: bytes) -> dict[str, Any]:
     return values
 
 
-def _check_model(given: Any, name: str) -> None:
+def check_model(given: Any, *names: str) -> str:
+    """Return the name of a model that a request gives.
+
+    Raises:
+        Problem: 400 or 404, naming the known models.
+    """
     if not isinstance(given, str) or not given:
-        raise bad_request("model", f"model must be given: this server has {name}.")
-    if given != name:
-        detail = f"There is no such model: this server has {name}."
-        raise Problem(404, "model-not-found", detail, errors=[{"loc": ["model"], "msg": detail}])
+        raise bad_request("model", f"model must be given: this server has {', '.join(names)}.")
+    if given not in names:
+        raise unknown_model(*names, param="model")
+    return given
+
+
+def unknown_model(*names: str, param: str | None = None) -> Problem:
+    """Return the refusal of a model that does not exist, naming those that do."""
+    detail = f"There is no such model: this server has {', '.join(names)}."
+    errors = [] if param is None else [{"loc": [param], "msg": detail}]
+    return Problem(404, "model-not-found", detail, errors=errors)
 
 
 def _check_sizes(messages: Sequence[ChatMessage], options: Options) -> None:
@@ -387,12 +403,12 @@ def _check_supported(values: dict[str, Any], settings: OpenAIAPI) -> None:
         (
             "tools",
             settings.tools == "refuse" and bool(values.get("tools") or values.get("functions")),
-            "an agent calls its own tools and cannot call those of the request",
+            _OWN_TOOLS,
         ),
         (
             "tool_choice",
             settings.tools == "refuse" and values.get("tool_choice") not in (None, "none", "auto"),
-            "an agent calls its own tools and cannot call those of the request",
+            _OWN_TOOLS,
         ),
         ("response_format", not _is_text(values.get("response_format")), "the answer is text"),
         ("text.format", not _is_text(_member(values, "text", "format")), "the answer is text"),

@@ -24,12 +24,12 @@ from . import Model, OpenAIAPI
 from ._chat import ChatWriter
 from ._errors import bad_request, failed_answer, input_not_stored, unknown_response
 from ._reading import AnswerStream, check_no_rewind, resumed, write_all
-from ._request import ChatRequest, OpenAIRequest, ResponsesRequest
+from ._request import ChatRequest, OpenAIRequest, ResponsesRequest, unknown_model
 from ._responses import ResponseWriter
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
 from ._writer import Writer
 
-__all__ = ["OpenAIRoutes"]
+__all__ = ["OpenAIRoutes", "describe"]
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
@@ -74,18 +74,14 @@ class OpenAIRoutes:
     async def models(self, request: Request) -> Response:
         """List the agent as a model."""
         self._gate.principal(request)
-        return JSONResponse({"object": "list", "data": [self._described()]})
+        return JSONResponse({"object": "list", "data": [describe(self._model.name)]})
 
     async def model(self, request: Request) -> Response:
         """Describe the agent as a model."""
         self._gate.principal(request)
         if request.path_params["model"] != self._model.name:
-            detail = f"There is no such model: this server has {self._model.name}."
-            raise Problem(404, "model-not-found", detail)
-        return JSONResponse(self._described())
-
-    def _described(self) -> dict[str, Any]:
-        return {"id": self._model.name, "object": "model", "created": 0, "owned_by": _OWNER}
+            raise unknown_model(self._model.name)
+        return JSONResponse(describe(self._model.name))
 
     # Answers.
 
@@ -263,6 +259,11 @@ async def _known(work: Awaitable[T]) -> T:
         return await work
     except UnknownStream:
         raise unknown_response() from None
+
+
+def describe(model: str) -> dict[str, Any]:
+    """Return the description of a model."""
+    return {"id": model, "object": "model", "created": 0, "owned_by": _OWNER}
 
 
 def _stream_in_path(request: Request) -> UUID:
