@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
-from coreason_client.server.http._problems import Problem, Refusals
+from coreason_client.server.http._problems import PRINCIPAL, Problem, Refusals
 from coreason_client.server.log import NewStream, Opened
 from coreason_client.server.observe._metrics import NO_METRICS
 from coreason_manifest.definitions.service import ServiceRequest
@@ -95,17 +95,20 @@ class Clock:
         return self.now
 
 
+SCOPE = {"path": "/assist"}
+
+
 def test_a_flood_of_one_kind_is_counted_and_hides_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock()
     refusals = Refusals(NO_METRICS, clock)
     for _ in range(50):
-        assert refusals.respond(Problem(401, "unauthorized", "No."), None).status_code == 401
-    refusals.respond(Problem(404, "stream-not-found", "No."), None)
+        assert refusals.respond(Problem(401, "unauthorized", "No."), SCOPE).status_code == 401
+    refusals.respond(Problem(404, "stream-not-found", "No."), SCOPE)
     assert [line.status for line in lines(caplog, "refused")] == [401] * 10 + [404]
     clock.now = 1.0
-    refusals.respond(Problem(401, "unauthorized", "No."), None)
+    refusals.respond(Problem(401, "unauthorized", "No."), SCOPE)
     last = lines(caplog, "refused")[-1]
     assert last.suppressed == 40
     assert last.getMessage().endswith("401 unauthorized: No. (40 more like this were not logged)")
@@ -115,7 +118,7 @@ def test_every_reason_of_a_503_is_shown(caplog: pytest.LogCaptureFixture) -> Non
     refusals = Refusals(NO_METRICS, Clock())
     for reason in ("the disk is full", "the store does not answer"):
         for _ in range(50):
-            refusals.respond(LogUnavailable(reason), "a/ann")
+            refusals.respond(LogUnavailable(reason), {**SCOPE, PRINCIPAL: "a/ann"})
     shown = [line.reason for line in lines(caplog, "refused")]
     assert shown == ["the disk is full"] * 10 + ["the store does not answer"] * 10
 
@@ -123,5 +126,5 @@ def test_every_reason_of_a_503_is_shown(caplog: pytest.LogCaptureFixture) -> Non
 def test_reasons_that_never_repeat_take_no_memory() -> None:
     refusals = Refusals(NO_METRICS, Clock())
     for number in range(1000):
-        refusals.respond(LogUnavailable(f"failure {number}"), None)
+        refusals.respond(LogUnavailable(f"failure {number}"), SCOPE)
     assert len(refusals._limits) <= 100

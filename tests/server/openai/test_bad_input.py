@@ -6,8 +6,12 @@ from uuid import UUID
 
 import openai
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
-from .serving import MODEL, OTHER_KEY, Site, sdk, site
+from coreason_client.server import AgentApp, running
+
+from .serving import KEYS, MODEL, OTHER_KEY, Agent, Site, sdk, site
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
 MAX_BODY = 20_000
@@ -380,6 +384,18 @@ def test_an_unknown_path_or_method_is_refused(
         getattr(client, method)(path, cast_to=object)
     check(caught.value, status, code)
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"root_path": "/proxied"}], ids=["mounted", "proxied"])
+def test_a_path_before_that_of_the_api_changes_no_error(options: dict[str, Any]) -> None:
+    agent = AgentApp(Agent(), openai=True, agent_id=MODEL, api_keys=KEYS, **options)
+    app = Starlette(routes=[Mount("/below", agent)], lifespan=agent.lifespan)
+    with running(app) as server, sdk(f"{server.url}/below/v1") as client:
+        assert client.responses.create(model=MODEL, input="Hello").output_text == "You said Hello"
+        check(refused(client, "/embeddings", {}), 404, "not_found")
+        with pytest.raises(openai.NotFoundError) as caught:
+            client.responses.retrieve("resp_1")
+        check(caught.value, 404, "response_not_found", "response_id")
 
 
 # Limits
