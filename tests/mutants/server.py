@@ -602,9 +602,30 @@ _IN_THE_HEAD = (
     _mutant(
         "http/_hosts.py",
         "an encoded slash is a slash",
-        "    if not slash:\n        return None\n    path",
-        "    if True:\n        return None\n    path",
+        "    if not slash:\n",
+        "    if True:\n",
         f"{_T}/http/test_root_path.py",
+    ),
+    _mutant(
+        "http/_hosts.py",
+        "the path of every API may have an encoded slash",
+        "if path.startswith(_MODELS) and",
+        "if",
+        f"{_T}/http/test_root_path.py",
+    ),
+    _mutant(
+        "openai/_shared.py",
+        "a response is looked for at the first agent only",
+        "for model, principal in allowed if principal == owner)",
+        "for model, principal in allowed)",
+        f"{_T}/test_group.py",
+    ),
+    _mutant(
+        "group.py",
+        "two agents may have the same path",
+        "        if agent_id in found:\n",
+        "        if False:\n",
+        f"{_T}/test_group.py",
     ),
     _mutant(
         "observe/_log_lines.py",

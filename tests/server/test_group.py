@@ -64,8 +64,8 @@ def apps(log: StreamLog | None = None, **options: Any) -> list[AgentApp]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    options = {"api_keys": KEYS, "a2a": True, "page": True, "metrics": True, "metrics_key": "m"}
-    with running(AgentGroup(apps(**options))) as server:
+    made = apps(api_keys=KEYS, a2a=True, page=True, metrics=True, metrics_key="m")
+    with running(AgentGroup(made)) as server:
         yield server.url
 
 
@@ -418,8 +418,8 @@ def test_applications_that_do_not_fit_are_refused(changes: dict[str, Any], says:
 
 
 def test_other_arguments_are_refused() -> None:
-    wrong: Any = [cat]
-    for given in ([], wrong):
+    wrong: list[Any] = [[], [cat]]
+    for given in wrong:
         with pytest.raises(ArgumentError, match="apps must have at least one AgentApp"):
             AgentGroup(given)
     with pytest.raises(ArgumentError, match="root_path must be a path such as"):
