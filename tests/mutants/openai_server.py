@@ -77,8 +77,8 @@ MUTANTS = (
     _mutant(
         "openai/_responses.py",
         "a resume repeats the piece of text after which it begins",
-        "        if number > items.after:\n",
-        "        if number >= items.after:\n",
+        "if number > items.after else",
+        "if number >= items.after else",
         f"{_WRITERS}::test_a_resume_after_any_event_has_exactly_the_others",
     ),
     _mutant(
@@ -105,7 +105,7 @@ MUTANTS = (
     _mutant(
         "openai/_reading.py",
         "entries that were encoded are encoded again when a connection is slow",
-        "self._pending, self._encoded = sent, len(entries)",
+        "self._pending, self._encoded = sent, len(split_entries(body))",
         "self._pending, self._encoded = sent, 0",
         f"{_T}/openai/test_reading.py",
     ),

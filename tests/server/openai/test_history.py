@@ -182,6 +182,26 @@ def test_a_response_that_is_not_stored_cannot_be_continued(client: Any) -> None:
         client.responses.input_items.list(first.id)
 
 
+def test_the_input_of_a_response_can_be_listed(client: Any) -> None:
+    content: Any = [
+        {"type": "input_text", "text": "look"},
+        {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+        {"type": "input_image", "image_url": "https://a.example/x.png", "detail": "auto"},
+        {"type": "input_file", "file_id": "file-1"},
+    ]
+    output = {"type": "function_call_output", "call_id": "c", "output": "42"}
+    items: Any = [{"role": "user", "content": content}, output, {"role": "user", "content": "two"}]
+    response = client.responses.create(model=MODEL, input=items, instructions="Be brief.")
+    listed = [
+        item.model_dump(exclude_unset=True)
+        for item in client.responses.input_items.list(response.id)
+    ]
+    assert [item["type"] for item in listed] == ["message", "function_call_output", "message"]
+    assert listed[0]["content"] == content
+    assert (listed[1]["call_id"], listed[1]["output"]) == ("c", "42")
+    assert listed[2]["content"] == [{"type": "input_text", "text": "two"}]
+
+
 def test_a_deleted_response_cannot_be_continued_or_read(client: Any) -> None:
     first = client.responses.create(model=MODEL, input="one")
     second = client.responses.create(model=MODEL, input="two", previous_response_id=first.id)

@@ -41,7 +41,7 @@ def _responses(after: int = -1) -> ResponseWriter:
 
 
 def _chat(*, usage: bool = False) -> ChatWriter:
-    return ChatWriter(_META, _MODEL, includes_usage=usage, collects=True)
+    return ChatWriter(_META, _MODEL, includes_usage=usage)
 
 
 def _written(writer: Writer, entries: list[bytes]) -> bytes:
@@ -158,6 +158,11 @@ def test_pages_of_any_size_give_the_same_bytes(answer: list[Packet], data: st.Da
         for start, end in zip([0, *cuts], [*cuts, len(entries)], strict=True):
             pieces.append(writer.feed(entries[start:end]))
         assert b"".join(pieces) == _written(make(), entries)
+        one_by_one = make()
+        joined = [one_by_one.start()]
+        for start, end in zip([0, *cuts], [*cuts, len(entries)], strict=True):
+            joined.append(one_by_one.feed_joined(b"".join(entries[start:end])))
+        assert b"".join(joined) == b"".join(pieces)
 
 
 @given(ANSWERS)

@@ -1,6 +1,13 @@
 """The answer of an agent as events that every protocol needs, folded from its packets. No I/O."""
 
-from ._entries import as_packet, delta_json, has_rewind, split_entries, valid_entries
+from ._entries import (
+    as_packet,
+    delta_json,
+    has_rewind,
+    is_single,
+    split_entries,
+    valid_entries,
+)
 from ._events import (
     AnswerEvent,
     Artifact,
@@ -48,6 +55,7 @@ __all__ = [
     "as_packet",
     "delta_json",
     "has_rewind",
+    "is_single",
     "split_entries",
     "valid_entries",
 ]

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from coreason_manifest.definitions.rewind import rewound_to
 
-__all__ = ["as_packet", "delta_json", "has_rewind", "split_entries", "valid_entries"]
+__all__ = ["as_packet", "delta_json", "has_rewind", "is_single", "split_entries", "valid_entries"]
 
 _DATA: Final = b"\ndata: "
 _DELTA: Final = b',"op":"DELTA","t":"'
@@ -24,6 +24,11 @@ _REWIND: Final = b'"REWIND"'
 def split_entries(body: bytes) -> list[bytes]:
     """Split entries that were joined."""
     return body.split(b"\n\n")[:-1]
+
+
+def is_single(body: bytes) -> bool:
+    """Return True if entries that were joined are only one."""
+    return body.find(b"\n\n") == len(body) - 2
 
 
 def delta_json(entry: bytes) -> bytes | None:

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from ..answer import AnswerEvent, Cited, Finished, Rewound, Text, Thought
 from ..log.base import StreamMeta
 from ._errors import error_object
-from ._writer import REWOUND, Writer, annotation, length_of
+from ._writer import REWOUND, Writer, annotation
 
 __all__ = ["ChatWriter"]
 
@@ -16,19 +16,12 @@ _MARK: Final = "\0"  # stands for the text in the prepared frame
 
 
 class ChatWriter(Writer):
-    """Writes chunks; `completion` is the whole answer, if it `collects` the text.
+    """Writes chunks; `completion` is the whole answer.
 
     `includes_usage` is that of the request: then every chunk has a usage.
     """
 
-    def __init__(
-        self,
-        meta: StreamMeta,
-        model: str,
-        *,
-        includes_usage: bool = False,
-        collects: bool = False,
-    ) -> None:
+    def __init__(self, meta: StreamMeta, model: str, *, includes_usage: bool = False) -> None:
         super().__init__()
         self._about = {
             "id": f"chatcmpl-{meta.stream_id.hex}",
@@ -36,19 +29,12 @@ class ChatWriter(Writer):
             "model": model,
         }
         self._includes_usage = includes_usage
-        self._collects = collects
         chunk = self._chunk({"content": _MARK}).replace(b"%", b"%%")
-        self._piece = chunk.replace(to_json(_MARK), b"%b")
-        self._length = 0
-        self._texts: list[bytes] = []
+        self._frame = chunk.replace(to_json(_MARK), b"%b")
         self._thoughts: list[str] = []
         self._annotations: list[dict[str, Any]] = []
         self.finished = Finished()
         """The end, once it was read."""
-
-    @property
-    def _size(self) -> int:
-        return self._length
 
     def start(self) -> bytes:
         """Return the chunk with the role."""
@@ -56,8 +42,7 @@ class ChatWriter(Writer):
 
     def completion(self) -> dict[str, Any]:
         """Return the answer as one object."""
-        content = "".join(from_json(b"[%b]" % b",".join(self._texts)))
-        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+        message: dict[str, Any] = {"role": "assistant", "content": self._text(), "refusal": None}
         if self._annotations:
             message["annotations"] = self._annotations
         if self._thoughts:
@@ -67,12 +52,9 @@ class ChatWriter(Writer):
         usage = _usage(self.fold.usage)
         return {**self._about, "object": "chat.completion", "choices": [choice], "usage": usage}
 
-    def _add_piece(self, text: bytes) -> None:
-        self._has_text = True
-        self._length += length_of(text)
-        if self._collects:
-            self._texts.append(text)
-        self._out.append(self._piece % text)
+    def _piece(self, text: bytes) -> bytes:
+        self._texts.append(text)
+        return self._frame % text
 
     def _add(self, event: AnswerEvent) -> None:
         match event:
@@ -81,7 +63,8 @@ class ChatWriter(Writer):
             case Thought(text):
                 self._add_thought(text)
             case Cited(citations):
-                self._annotations += [_nested(annotation(one, self._length)) for one in citations]
+                position = self._length()
+                self._annotations += [_nested(annotation(one, position)) for one in citations]
             case Rewound():
                 self._fail(REWOUND)
             case Finished():

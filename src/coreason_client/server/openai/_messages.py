@@ -22,8 +22,9 @@ from coreason_manifest.definitions.message import (
 )
 
 from ._errors import bad_request
+from ._writer import as_text
 
-__all__ = ["chat_message", "item_messages"]
+__all__ = ["chat_message", "input_item", "item_messages"]
 
 _ROLES: Final = {
     "system": Role.SYSTEM,
@@ -205,3 +206,35 @@ _PARTS: Final[dict[str, Callable[[dict[str, Any]], MessagePart | None]]] = {
     "file": _file,
     "input_file": _file,
 }
+
+
+def input_item(message: ChatMessage, item_id: str) -> dict[str, Any]:
+    """Return a message of a request as an item of the input of a response."""
+    results = [part for part in message.parts if isinstance(part, ToolCallResponsePart)]
+    item: dict[str, Any]
+    if results:
+        output = "".join(as_text(part.response) for part in results)
+        item = {"type": "function_call_output", "call_id": results[0].id or "", "output": output}
+    else:
+        content = [shown for part in message.parts if (shown := _input_part(part)) is not None]
+        item = {"type": "message", "role": str(message.role), "content": content}
+    return {"id": item_id, "status": "completed", **item}
+
+
+def _input_part(part: MessagePart) -> dict[str, Any] | None:
+    match part:
+        case TextPart():
+            return {"type": "input_text", "text": part.content}
+        case BlobPart():
+            return _input_resource(part, f"data:{part.mime_type or ''};base64,{part.content}")
+        case UriPart():
+            return _input_resource(part, part.uri)
+        case FilePart():
+            return {"type": "input_file", "file_id": part.file_id}
+    return None
+
+
+def _input_resource(part: BlobPart | UriPart, url: str) -> dict[str, Any]:
+    if part.modality == "image":
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_file", "file_data" if isinstance(part, BlobPart) else "file_url": url}

@@ -56,12 +56,12 @@ class AnswerStream(EventStream):
 
     def _write_entries(self, body: bytes) -> bool:
         assert self._write is not None  # noqa: S101 - otherwise it is not called
-        entries = split_entries(body)
-        sent = self._writer.feed(entries)
-        if not sent or (not self._is_complete and self._write(sent)):
+        writer = self._writer
+        sent = writer.feed_joined(body)
+        if not sent or (not writer.has_ended and self._write(sent)):
             return True
         # The log returns these entries again, in the page that is sent in the other way.
-        self._pending, self._encoded = sent, len(entries)
+        self._pending, self._encoded = sent, len(split_entries(body))
         return False
 
     @property

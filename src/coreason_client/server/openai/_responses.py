@@ -21,7 +21,7 @@ from ..answer import (
 )
 from ..log.base import StreamMeta
 from ._stored import response_id
-from ._writer import REWOUND, Writer, annotation, as_text, cut, length_of
+from ._writer import REWOUND, Writer, annotation, as_text, cut
 
 __all__ = ["ResponseWriter"]
 
@@ -97,7 +97,6 @@ class ResponseWriter(Writer):
         self._model = model
         self._max_tool_result = max_tool_result
         self._calls: dict[str, int] = {}  # the indexes of open calls
-        self._texts: list[bytes] = []
         self._annotations: list[_JSON] = []
         self._delta = b""
         self._response: _JSON = {
@@ -123,10 +122,6 @@ class ResponseWriter(Writer):
         """The number of the next event."""
         return self._items.number
 
-    @property
-    def _size(self) -> int:
-        return len(self._texts)
-
     def start(self) -> bytes:
         """Return the first two events."""
         for name in ("created", "in_progress"):
@@ -142,14 +137,12 @@ class ResponseWriter(Writer):
 
     # Text.
 
-    def _add_piece(self, text: bytes) -> None:
-        self._has_text = True
+    def _piece(self, text: bytes) -> bytes:
         self._texts.append(text)
         items = self._items
         number = items.number
         items.number = number + 1
-        if number > items.after:
-            self._out.append(self._delta % (number, text))
+        return self._delta % (number, text) if number > items.after else b""
 
     def _add(self, event: AnswerEvent) -> None:
         if (add := _EVENTS.get(type(event))) is not None:
@@ -169,8 +162,7 @@ class ResponseWriter(Writer):
             self._items.end(status="completed")
 
     def _begin_text(self) -> None:
-        self._texts, self._annotations, self._has_text = [], [], False
-        self._paragraph_at = -1
+        self._texts, self._annotations, self._paragraph_at = [], [], -1
         self._items.begin("msg", self._message("", "in_progress") | {"content": []})
         self._delta = _DELTA % (self._items.current["id"].encode(), self._items.index)
         part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
@@ -184,9 +176,6 @@ class ResponseWriter(Writer):
         self._items.tell("response.content_part.done", content_index=0, part=part)
         self._items.end(**item)
 
-    def _text(self) -> str:
-        return "".join(from_json(b"[%b]" % b",".join(self._texts)))
-
     def _message(self, text: str, status: str) -> _JSON:
         annotations = list(self._annotations)
         part = {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
@@ -199,7 +188,7 @@ class ResponseWriter(Writer):
 
     def _cite(self, event: Cited) -> None:
         self._add_all(self.fold.begin_text())
-        position = sum(map(length_of, self._texts))
+        position = self._length()
         for source in event.citations:
             cited = {"type": "url_citation", **annotation(source, position)}
             self._items.tell(

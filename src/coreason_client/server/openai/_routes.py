@@ -8,8 +8,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from coreason_manifest.definitions.message import ChatMessage, TextPart
-
 from ..engine._conversation import question_of
 from ..engine._runtime import Runtime
 from ..errors import LogError, RequestConflict, UnknownStream
@@ -23,6 +21,7 @@ from ..observe import _log_lines
 from . import Model, OpenAIAPI
 from ._chat import ChatWriter
 from ._errors import bad_request, failed_answer, input_not_stored, unknown_response
+from ._messages import input_item
 from ._reading import AnswerStream, check_no_rewind, resumed, write_all
 from ._request import ChatRequest, OpenAIRequest, ResponsesRequest, unknown_model
 from ._responses import ResponseWriter
@@ -94,9 +93,7 @@ class OpenAIRoutes:
         if asked.asked.streams:
             usage = asked.asked.includes_usage
             return self._stream(admitted, ChatWriter(meta, model, includes_usage=usage))
-        written = await self._whole(
-            request, admitted, lambda: ChatWriter(meta, model, collects=True)
-        )
+        written = await self._whole(request, admitted, lambda: ChatWriter(meta, model))
         if written is None:
             return Response(status_code=499)
         if written.finished.error is not None:
@@ -227,7 +224,8 @@ class OpenAIRoutes:
             if turns is None:
                 raise input_not_stored()
             messages = asked_of(turns[-1])
-        items = [_input_item(one, meta, index) for index, one in enumerate(messages)]
+        name = f"msg_in_{meta.stream_id.hex}"
+        items = [input_item(one, f"{name}_{index}") for index, one in enumerate(messages)]
         ids = {
             "first_id": items[0]["id"] if items else None,
             "last_id": items[-1]["id"] if items else None,
@@ -281,18 +279,3 @@ def _starting_after(request: Request) -> int | None:
     if streams == "false":
         return None
     return -1 if after is None else int(after)
-
-
-def _input_item(message: ChatMessage, meta: StreamMeta, index: int) -> dict[str, Any]:
-    content = [
-        {"type": "input_text", "text": part.content}
-        for part in message.parts
-        if isinstance(part, TextPart)
-    ]
-    return {
-        "id": f"msg_in_{meta.stream_id.hex}_{index}",
-        "type": "message",
-        "role": str(message.role),
-        "status": "completed",
-        "content": content,
-    }

@@ -20,6 +20,8 @@ from ..answer import (
     as_markdown,
     as_packet,
     delta_json,
+    is_single,
+    split_entries,
 )
 
 __all__ = ["REWOUND", "Writer", "annotation", "as_text", "cut", "length_of"]
@@ -42,8 +44,8 @@ class Writer(ABC):
         """True if the end mark was written."""
         self.fold = AnswerFold()
         self._out: list[bytes] = []
-        self._has_text = False
-        self._paragraph_at = -1  # the size of the text after the last block of Markdown
+        self._texts: list[bytes] = []  # the pieces of the text, or of its open part
+        self._paragraph_at = -1  # their number after the last block of Markdown
 
     @abstractmethod
     def start(self) -> bytes:
@@ -54,17 +56,20 @@ class Writer(ABC):
         """Write an event of the answer."""
 
     @abstractmethod
-    def _add_piece(self, text: bytes) -> None:
-        """Write a piece of text, as JSON, while a part of text is open."""
+    def _piece(self, text: bytes) -> bytes:
+        """Return a piece of text, as JSON, in a frame, while a part of text is open."""
 
-    @property
-    @abstractmethod
-    def _size(self) -> int:
-        """A number that grows with the text of the open part."""
+    def feed_joined(self, body: bytes) -> bytes:
+        """Return what entries that were joined add; most often they are one piece of text."""
+        if self.fold.part is Part.TEXT and not self.has_ended and is_single(body):
+            text = delta_json(body)
+            if text is not None:
+                return self._piece(text)
+        return self.feed(split_entries(body))
 
     def feed(self, entries: Iterable[bytes]) -> bytes:
         """Return what the next entries add."""
-        fold, add_piece = self.fold, self._add_piece
+        fold, piece, out = self.fold, self._piece, self._out
         for entry in () if self.has_ended else entries:
             text = delta_json(entry)
             if text is None:
@@ -72,7 +77,7 @@ class Writer(ABC):
                 if self.has_ended:
                     break
             elif fold.part is Part.TEXT:
-                add_piece(text)
+                out.append(piece(text))
             else:
                 self._add_all(fold.add_text(text))
         return self._take()
@@ -93,9 +98,19 @@ class Writer(ABC):
         if not text:
             return
         self._add_all(self.fold.begin_text())
-        is_new = not self._has_text or self._size == self._paragraph_at
+        is_new = len(self._texts) in (0, self._paragraph_at)
         self._add_piece(to_json(f"{'' if is_new else _PARAGRAPH}{text}{_PARAGRAPH}"))
-        self._paragraph_at = self._size
+        self._paragraph_at = len(self._texts)
+
+    def _add_piece(self, text: bytes) -> None:
+        self._out.append(self._piece(text))
+
+    def _length(self) -> int:
+        """Return the number of characters of the pieces of text."""
+        return sum(map(length_of, self._texts))
+
+    def _text(self) -> str:
+        return "".join(from_json(b"[%b]" % b",".join(self._texts)))
 
 
 def length_of(text: bytes) -> int:
