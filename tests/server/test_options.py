@@ -10,6 +10,7 @@ from coreason_client.a2a.types import AgentCard
 from coreason_client.server import AgentApp
 from coreason_client.server._options import Options, option_names
 from coreason_client.server.a2a import A2A
+from coreason_client.server.openai import OpenAIAPI
 from coreason_manifest.definitions.service import ServiceRequest
 
 # Arguments that are not options, or become one under another name.
@@ -27,6 +28,7 @@ OTHERS = {
     "metrics",
     "metrics_key",
     "metrics_public",
+    "openai",
     "page",
     "public_url",
     "ticket_secrets",
@@ -42,7 +44,8 @@ def test_the_signature_and_the_options_have_the_same_names_and_types() -> None:
     parameters = set(inspect.signature(AgentApp).parameters)
     assert parameters - OTHERS == option_names() - RENAMED
     # The types of A2A are imported only for type checkers.
-    given = get_type_hints(AgentApp.__init__, localns={"AgentCard": AgentCard, "A2A": A2A})
+    names = {"AgentCard": AgentCard, "A2A": A2A, "OpenAIAPI": OpenAIAPI}
+    given = get_type_hints(AgentApp.__init__, localns=names)
     kept = get_type_hints(Options)
     for name in parameters - OTHERS - {"agent_id", "version"}:
         assert given[name] == kept[name], name

@@ -23,7 +23,7 @@ from coreason_client.server import (
     StreamEnded,
     SyncAgentStream,
 )
-from coreason_client.server.cap import _routes
+from coreason_client.server.engine import _producers
 from coreason_client.server.log import NewStream
 from coreason_client.server.sync_stream import Bridge
 from coreason_manifest.definitions.presentation import PresentationEvent
@@ -253,7 +253,7 @@ def test_a_cancelled_agent_learns_of_it_from_its_next_write(
         finally:
             left.set()
 
-    monkeypatch.setattr(_routes, "_CANCEL_WAIT", 0.01)
+    monkeypatch.setattr(_producers, "_CANCEL_WAIT", 0.01)
     peer = serve(agent, cancel_grace=LIMIT)
     with peer.open() as answer:
         answer.until(1)
@@ -281,7 +281,7 @@ def test_a_cancelled_generator_is_closed(
         finally:
             closed.set()
 
-    monkeypatch.setattr(_routes, "_CANCEL_WAIT", 0.01)
+    monkeypatch.setattr(_producers, "_CANCEL_WAIT", 0.01)
     peer = serve(agent, cancel_grace=LIMIT)
     with peer.open() as answer:
         answer.until(1)
