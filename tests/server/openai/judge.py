@@ -131,7 +131,7 @@ class Judge:
         text = "".join(one["delta"] for one in deltas)
         ids = [item["id"] for item in events[-1]["response"]["output"]]
         wrong = []
-        for after in range(-1, len(events), 7):
+        for after in range(-1, len(events)):
             given = {"starting_after": after} if after >= 0 else {}
             stream = self._client.responses.stream(response_id=name, **given)
             filtered, final = await _streamed(stream)
