@@ -21,7 +21,7 @@ from coreason_client.server.cap._routes import Routes
 from coreason_client.server.engine._quotas import Unit
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.errors import PositionGone
-from coreason_client.server.http._admission import Admitted
+from coreason_client.server.http._admission import Admission, Admitted, StreamRequest
 from coreason_client.server.http._cursor import Cursor
 from coreason_client.server.http._gate import Gate
 from coreason_client.server.http._stream_response import EventStream
@@ -131,10 +131,12 @@ def make_reader(
     meta = StreamMeta(ID, "p", ID, "f", 1, 3, 5.0, outcome, ended_at, False, body_gone)
     unit = Unit(runtime.release)
 
-    async def admitted() -> Admitted:
+    async def admitted(_: object) -> Admitted:
         return Admitted(cast("Runtime", runtime), meta, Cursor(ID, after_seq), False, unit)
 
-    reading = routes_of(AgentApp(hello))._read(cast("Request", None), admitted())
+    routes = routes_of(AgentApp(hello))
+    routes._admission = cast("Admission", SimpleNamespace(admit=admitted))
+    reading = routes._read(cast("StreamRequest", None))
     return asyncio.run(reading)
 
 

@@ -20,7 +20,7 @@ from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..http._admission import Admission, Admitted, ParsedBody, StreamRequest, owned
 from ..http._auth import Keys
-from ..http._body import count_messages, drain_body, fingerprint
+from ..http._body import count_messages, fingerprint
 from ..http._cursor import Cursor, parse_cursor, stream_in_path
 from ..http._decision import RequestFacts
 from ..http._gate import Gate
@@ -76,23 +76,16 @@ class Routes:
 
     async def assist(self, request: Request) -> Response:
         """Start, join or resume the stream of a request."""
-        return await self._read(
-            request, self._admission.admit(_AssistRequest(request, self._options))
-        )
+        return await self._read(_AssistRequest(request, self._options))
 
     async def stream(self, request: Request) -> Response:
         """Read the stream of the path, or cancel it."""
         if request.method == "DELETE":
             return await self._cancel(request)
-        return await self._read(request, self._admission.admit(_ReadRequest(request)))
+        return await self._read(_ReadRequest(request))
 
-    async def _read(self, request: Request, admission: Awaitable[Admitted]) -> Response:
-        try:
-            admitted = await admission
-        except (Problem, LogError) as error:
-            if getattr(error, "status", None) != 408:  # 408: the body did not arrive
-                await drain_body(request)
-            raise
+    async def _read(self, asked: StreamRequest) -> Response:
+        admitted = await self._admission.admit(asked)
         try:
             response = self._reader(admitted)
         finally:
@@ -245,8 +238,8 @@ class _AssistRequest(StreamRequest):
         self._named = _request_id(headers)
         return RequestFacts(principal, cursor, named=self._named)
 
-    def parse(self, body: bytes, question: Callable[[ServiceRequest], bytes]) -> ParsedBody:
-        """Validate a body and prepare it for a new stream.
+    def parse(self, body: bytes) -> ParsedBody:
+        """Validate a body.
 
         A body without a request_id gets the one that `X-Request-ID` has named. An id in the body
         takes precedence, because some proxies write the header.
@@ -261,7 +254,7 @@ class _AssistRequest(StreamRequest):
             raise validation_problem(error) from None
         if self._named is not None and "request_id" not in request.model_fields_set:
             request = request.model_copy(update={"request_id": self._named})
-        return ParsedBody(request, fingerprint(body), question(request))
+        return ParsedBody(request, fingerprint(body))
 
 
 class _ReadRequest(StreamRequest):

@@ -14,12 +14,14 @@ from starlette.requests import Request
 
 from coreason_manifest.definitions.service import ServiceRequest
 
+from .._off_loop import LARGE_BODY, off_loop
 from ..engine._conversation import dump_question, dump_request
 from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
-from ..errors import UnknownStream
+from ..errors import LogError, UnknownStream
 from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
 from ..observe._spans import trace_headers
+from ._body import drain_body
 from ._cursor import Cursor
 from ._decision import (
     Find,
@@ -32,16 +34,16 @@ from ._decision import (
     decide,
 )
 from ._gate import Gate
+from ._problems import Problem
 
-__all__ = ["Admission", "Admitted", "ParsedBody", "ReadByPath", "StreamRequest", "owned"]
+__all__ = ["Admission", "Admitted", "ParsedBody", "StreamRequest", "owned"]
 
 
 class ParsedBody(NamedTuple):
-    """A validated body; the log stores `question` while the stream runs."""
+    """A validated body."""
 
     request: ServiceRequest
     fingerprint: str
-    question: bytes = b""
 
 
 class StreamRequest(ABC):
@@ -60,21 +62,15 @@ class StreamRequest(ABC):
             Problem: the head is not valid.
         """
 
-    def parse(self, body: bytes, question: Callable[[ServiceRequest], bytes]) -> ParsedBody:
-        """Validate the body; `question` returns what the log stores of a request.
+    def parse(self, body: bytes) -> ParsedBody:
+        """Validate the body.
 
         Raises:
             Problem: the body is not valid.
         """
         raise NotImplementedError  # a request that only reads a stream has no body
 
-    async def complete(
-        self,
-        parsed: ParsedBody,
-        runtime: Runtime,
-        principal: str,
-        question: Callable[[ServiceRequest], bytes],
-    ) -> ParsedBody:
+    async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
         """Add what is not in the body, before the stream is opened.
 
         Raises:
@@ -85,19 +81,6 @@ class StreamRequest(ABC):
     def other_id(self) -> UUID | None:
         """Return another request_id, because a stream has this one; None to join that stream."""
         return None
-
-
-class ReadByPath(StreamRequest):
-    """A GET that reads the stream of its path after a position; it has no body."""
-
-    def __init__(self, request: Request, stream_id: UUID, cursor: Cursor | None = None) -> None:
-        super().__init__(request)
-        self._reads = stream_id
-        self._cursor = cursor
-
-    def facts(self, principal: str) -> RequestFacts:
-        """Return the stream and the position."""
-        return RequestFacts(principal, self._cursor, reads=self._reads)
 
 
 class Admitted(NamedTuple):
@@ -133,6 +116,14 @@ class Admission:
             Problem: the request is refused.
             LogError: the log refuses the request, or does not answer.
         """
+        try:
+            return await self._admit(asked)
+        except (Problem, LogError) as error:
+            if getattr(error, "status", None) != 408:  # 408: the body did not arrive
+                await drain_body(asked.http)
+            raise
+
+    async def _admit(self, asked: StreamRequest) -> Admitted:
         principal = await self.gate.principal_in_turn(asked.http)
         facts = asked.facts(principal)
         length = self.gate.announced_length(asked.http) if facts.reads is None else None
@@ -146,6 +137,7 @@ class _PendingRequest:
         "_admission",
         "_asked",
         "_facts",
+        "_is_large",
         "_length",
         "_opened_at",
         "_parsed",
@@ -168,6 +160,7 @@ class _PendingRequest:
         self._facts = facts
         self._length = length
         self._parsed: ParsedBody | None = None
+        self._is_large = False  # the body
         self._opened_at = 0.0
         self._reader: Unit | None = None
         self._stream: Unit | None = None
@@ -248,19 +241,18 @@ class _PendingRequest:
     async def _read_body(self) -> None:
         gate, facts, asked = self._admission.gate, self._facts, self._asked
         parsed = await gate.read(asked.http, facts.principal, self._length, self._parse)
-        parsed = await asked.complete(parsed, self._runtime, facts.principal, self._question)
-        self._parsed = parsed
+        self._parsed = parsed = await asked.complete(parsed, self._runtime, facts.principal)
         facts.request_id = parsed.request.request_id
         facts.fingerprint = parsed.fingerprint
 
     def _parse(self, body: bytes) -> ParsedBody:
-        return self._asked.parse(body, self._question)
+        self._is_large = len(body) > LARGE_BODY
+        return self._asked.parse(body)
 
     def _question(self, request: ServiceRequest) -> bytes:
         """Return what the log stores of a request while its stream runs."""
-        # Nobody reads the question of a resume, or of a stream that ends with its process.
-        if self._facts.cursor is not None or not self._runtime.log.outlives_process:
-            return b""
+        if not self._runtime.log.outlives_process:
+            return b""  # nobody reads the question of a stream that ends with its process
         if self._admission.agent is None:
             return dump_question(self._facts.principal, request)
         trace = trace_headers(self._asked.http.headers)
@@ -278,12 +270,17 @@ class _PendingRequest:
     async def _open_with_id(self) -> Opened:
         parsed, runtime = self._parsed, self._runtime
         assert parsed is not None  # noqa: S101 - the body is read before a stream is opened
+        request = parsed.request
+        if self._is_large and runtime.log.outlives_process:
+            question = await off_loop(lambda: self._question(request))
+        else:
+            question = self._question(request)
         new = NewStream(
             self._asked.stream_id,
             self._facts.principal,
-            parsed.request.request_id,
+            request.request_id,
             parsed.fingerprint,
-            parsed.question,
+            question,
             self._admission.agent,
         )
         return await runtime.log.open(new, runtime.owner)
@@ -291,7 +288,7 @@ class _PendingRequest:
     def _change_id(self, request_id: UUID) -> None:
         assert self._parsed is not None  # noqa: S101 - it was opened with another id
         request = self._parsed.request.model_copy(update={"request_id": request_id})
-        self._parsed = self._parsed._replace(request=request, question=self._question(request))
+        self._parsed = self._parsed._replace(request=request)
         self._facts.request_id = request_id
 
 

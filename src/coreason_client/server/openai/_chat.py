@@ -9,8 +9,10 @@ from ..log.base import StreamMeta
 from ._errors import error_object
 from ._writer import REWOUND, Writer, annotation
 
-__all__ = ["ChatWriter"]
+__all__ = ["CHAT_PREFIX", "ChatWriter"]
 
+CHAT_PREFIX: Final = "chatcmpl-"
+"""The prefix of the ids of chat completions."""
 _DONE: Final = b"data: [DONE]\n\n"
 _MARK: Final = "\0"  # stands for the text in the prepared frame
 
@@ -24,7 +26,7 @@ class ChatWriter(Writer):
     def __init__(self, meta: StreamMeta, model: str, *, includes_usage: bool = False) -> None:
         super().__init__()
         self._about = {
-            "id": f"chatcmpl-{meta.stream_id.hex}",
+            "id": f"{CHAT_PREFIX}{meta.stream_id.hex}",
             "created": int(meta.opened_at),
             "model": model,
         }

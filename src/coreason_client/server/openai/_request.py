@@ -11,7 +11,7 @@ decides where these come from, never the number of its messages:
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -38,9 +38,10 @@ from ..http._decision import RequestFacts
 from ..http._problems import Problem
 from ..log.base import StreamLog
 from . import Model, OpenAIAPI
+from ._chat import CHAT_PREFIX
 from ._errors import bad_request, unknown_response
 from ._messages import chat_message, item_messages
-from ._stored import answer_of, item_stream, load_turns, stream_of
+from ._stored import RESPONSE_PREFIX, answer_of, item_stream, load_turns, stream_of
 
 __all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "check_model", "unknown_model"]
 
@@ -107,7 +108,7 @@ class OpenAIRequest(StreamRequest):
         self._key = _idempotency_key(self.http)
         return RequestFacts(principal, named=self._key)
 
-    def parse(self, body: bytes, question: Callable[[ServiceRequest], bytes]) -> ParsedBody:
+    def parse(self, body: bytes) -> ParsedBody:
         """Validate the body.
 
         Raises:
@@ -118,17 +119,9 @@ class OpenAIRequest(StreamRequest):
         _check_supported(values, self._model.settings)
         self.asked = self.read(values, {})
         _check_sizes(self.asked.messages, self._model.options)
-        request = self._request([])
-        digest = f"{self.prefix}{fingerprint(body)}"
-        return ParsedBody(request, digest, question(request))
+        return ParsedBody(self._request([]), f"{self.prefix}{fingerprint(body)}")
 
-    async def complete(
-        self,
-        parsed: ParsedBody,
-        runtime: Runtime,
-        principal: str,
-        question: Callable[[ServiceRequest], bytes],
-    ) -> ParsedBody:
+    async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
         """Load what the request refers to, and find the request that this one repeats."""
         log, request = runtime.log, parsed.request
         previous, references = self.asked.previous, self.references(self._values)
@@ -141,9 +134,7 @@ class OpenAIRequest(StreamRequest):
         repeated = await self._repeated(log, principal, parsed.fingerprint)
         if repeated is not None:
             request = request.model_copy(update={"request_id": repeated})
-        if request is parsed.request:
-            return parsed
-        return parsed._replace(request=request, question=question(request))
+        return parsed._replace(request=request)
 
     def other_id(self) -> UUID | None:
         """Return the next id, if the request must open its own stream."""
@@ -210,7 +201,7 @@ class OpenAIRequest(StreamRequest):
 class ChatRequest(OpenAIRequest):
     """A `POST /v1/chat/completions`."""
 
-    prefix = "chatcmpl-"
+    prefix = CHAT_PREFIX
 
     def read(self, values: dict[str, Any], found: Mapping[str, ChatMessage | None]) -> Asked:
         """Return the content of a body; raises as the method of the base class."""
@@ -229,7 +220,7 @@ class ChatRequest(OpenAIRequest):
 class ResponsesRequest(OpenAIRequest):
     """A `POST /v1/responses`."""
 
-    prefix = "resp_"
+    prefix = RESPONSE_PREFIX
 
     def references(self, values: dict[str, Any]) -> list[str]:
         """Return the ids of messages that a body refers to."""

@@ -10,9 +10,9 @@ from starlette.routing import Route
 
 from ..engine._conversation import question_of
 from ..engine._runtime import Runtime
-from ..errors import LogError, RequestConflict, UnknownStream
-from ..http._admission import Admission, Admitted, ReadByPath, owned
-from ..http._body import drain_body
+from ..errors import RequestConflict, UnknownStream
+from ..http._admission import Admission, Admitted, StreamRequest, owned
+from ..http._decision import RequestFacts
 from ..http._gate import Gate
 from ..http._problems import Problem
 from ..http._sse_response import while_connected
@@ -23,7 +23,7 @@ from ._chat import ChatWriter
 from ._errors import bad_request, failed_answer, input_not_stored, unknown_response
 from ._messages import input_item
 from ._reading import AnswerStream, check_no_rewind, resumed, write_all
-from ._request import ChatRequest, OpenAIRequest, ResponsesRequest, unknown_model
+from ._request import ChatRequest, ResponsesRequest, unknown_model
 from ._responses import ResponseWriter
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
 from ._writer import Writer
@@ -114,19 +114,15 @@ class OpenAIRoutes:
             return Response(status_code=499)
         return self._json(admitted.meta, written.response())
 
-    async def _admit(self, asked: OpenAIRequest | ReadByPath) -> Admitted:
+    async def _admit(self, asked: StreamRequest) -> Admitted:
         try:
             admitted = await self._admission.admit(asked)
-        except (Problem, LogError) as error:
-            if getattr(error, "status", None) != 408:  # 408: the body did not arrive
-                await drain_body(asked.http)
-            if isinstance(error, RequestConflict):
-                detail = (
-                    "The Idempotency-Key was used before with another body: use a new key for a "
-                    "new body."
-                )
-                raise Problem(409, "request-conflict", detail) from None
-            raise
+        except RequestConflict:
+            detail = (
+                "The Idempotency-Key was used before with another body: use a new key for a new "
+                "body."
+            )
+            raise Problem(409, "request-conflict", detail) from None
         if admitted.meta.body_gone:
             admitted.reader.release()
             detail = "The answer has expired: the server keeps it only for some time after its end."
@@ -167,12 +163,11 @@ class OpenAIRoutes:
 
     async def response(self, request: Request) -> Response:
         """Return a response, as it stands or as a stream, or delete it."""
-        self._gate.principal(request)  # before anything is said about the id
-        stream_id = _stream_in_path(request)
         if request.method == "DELETE":
-            return await self._delete(request, stream_id)
-        after = _starting_after(request)
-        admitted = await _known(self._admit(ReadByPath(request, stream_id)))
+            return await self._delete(request)
+        asked = _ReadRequest(request)
+        admitted = await _known(self._admit(asked))
+        after = asked.after
         if after is None:
             return await self._as_it_stands(admitted)
         runtime, meta = admitted.runtime, admitted.meta
@@ -201,21 +196,21 @@ class OpenAIRoutes:
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a response."""
-        runtime, meta = await self._named(request)
+        runtime, meta = await self._owned(request)
         await runtime.producers.cancel(meta)
         return await self._snapshot(runtime, meta)
 
-    async def _delete(self, request: Request, stream_id: UUID) -> Response:
-        runtime, meta = await self._owned(request, stream_id)
+    async def _delete(self, request: Request) -> Response:
+        runtime, meta = await self._owned(request)
         await runtime.producers.cancel(meta)
         await delete_turns(runtime.log, meta)
         return JSONResponse(
-            {"id": response_id(stream_id), "object": "response.deleted", "deleted": True}
+            {"id": response_id(meta.stream_id), "object": "response.deleted", "deleted": True}
         )
 
     async def input_items(self, request: Request) -> Response:
         """Return the input of a response."""
-        runtime, meta = await self._named(request)
+        runtime, meta = await self._owned(request)
         producer = runtime.producers.get(meta.stream_id)
         if producer is not None:
             messages = question_of(meta.principal, producer.request).messages
@@ -232,16 +227,31 @@ class OpenAIRoutes:
         }
         return JSONResponse({"object": "list", "data": items, **ids, "has_more": False})
 
-    async def _named(self, request: Request) -> tuple[Runtime, StreamMeta]:
-        self._gate.principal(request)
-        return await self._owned(request, _stream_in_path(request))
+    async def _owned(self, request: Request) -> tuple[Runtime, StreamMeta]:
+        """Return the stream of the path, if the request may use it.
 
-    async def _owned(self, request: Request, stream_id: UUID) -> tuple[Runtime, StreamMeta]:
+        Raises:
+            Problem: 401 or 404.
+        """
         principal = await self._gate.principal_in_turn(request)
+        stream_id = _stream_in_path(request)
         runtime = await self._runtime()
         meta = await _known(owned(runtime, principal, stream_id))
         await _check_exists(runtime, meta)
         return runtime, meta
+
+
+class _ReadRequest(StreamRequest):
+    """A `GET /v1/responses/{response_id}`; `after` is set once the key of the request is known."""
+
+    after: int | None
+    """The number after which events are wanted, None if no stream is wanted."""
+
+    def facts(self, principal: str) -> RequestFacts:
+        """Return the stream of the path; nothing is said about it without a key."""
+        stream_id = _stream_in_path(self.http)
+        self.after = _starting_after(self.http)
+        return RequestFacts(principal, reads=stream_id)
 
 
 async def _check_exists(runtime: Runtime, meta: StreamMeta) -> None:

@@ -12,6 +12,7 @@ from ..engine._conversation import StoredTurn, stored_turns, turn_of
 from ..log.base import MAX_TURNS, Conversation, StreamLog, StreamMeta
 
 __all__ = [
+    "RESPONSE_PREFIX",
     "answer_of",
     "asked_of",
     "delete_turns",
@@ -19,20 +20,20 @@ __all__ = [
     "item_stream",
     "load_turns",
     "response_id",
-    "session_of",
     "stream_of",
 ]
 
-_PREFIX: Final = "resp_"
-_RESPONSE = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})", re.ASCII)
+RESPONSE_PREFIX: Final = "resp_"
+"""The prefix of the ids of responses, and of the conversations that have their turns."""
+_RESPONSE = re.compile(rf"{RESPONSE_PREFIX}([0-9a-f]{{32}})", re.ASCII)
 _ITEM = re.compile(r"(msg|rs|mcp)_([0-9a-f]{32})_[0-9]{1,9}", re.ASCII)
 _DELETED: Final[StoredTurn] = [{"role": "assistant", "parts": [], "deleted": True}]
 _LAST_EPOCH: Final = 2**53 - 1  # no producer has a later one, so no turn replaces a deletion
 
 
 def response_id(stream_id: UUID) -> str:
-    """Return the id of the response that is this stream."""
-    return f"{_PREFIX}{stream_id.hex}"
+    """Return the id of the response that is this stream; its conversation has the same name."""
+    return f"{RESPONSE_PREFIX}{stream_id.hex}"
 
 
 def stream_of(given: str) -> UUID | None:
@@ -47,27 +48,22 @@ def item_stream(given: str) -> tuple[str, UUID] | None:
     return None if found is None else (found[1], UUID(found[2]))
 
 
-def session_of(stream_id: UUID) -> str:
-    """Return the name of the conversation that has the turns up to a response."""
-    return response_id(stream_id)
-
-
 async def load_turns(log: StreamLog, principal: str, stream_id: UUID) -> list[StoredTurn] | None:
     """Return the turns up to a response and its own; None if there are none, or it was deleted."""
-    stored = await log.turns(Conversation(principal, session_of(stream_id)), MAX_TURNS)
+    stored = await log.turns(Conversation(principal, response_id(stream_id)), MAX_TURNS)
     turns = [turn for one in stored for turn in stored_turns(one)]
     return None if not turns or turns == [_DELETED] else turns
 
 
 async def is_deleted(log: StreamLog, principal: str, stream_id: UUID) -> bool:
     """Return True if a response was deleted."""
-    stored = await log.turns(Conversation(principal, session_of(stream_id)), 1)
+    stored = await log.turns(Conversation(principal, response_id(stream_id)), 1)
     return any(stored_turns(one) == [_DELETED] for one in stored)
 
 
 async def delete_turns(log: StreamLog, meta: StreamMeta) -> None:
     """Delete the turns of a response, and remember that it was deleted."""
-    conversation = Conversation(meta.principal, session_of(meta.stream_id))
+    conversation = Conversation(meta.principal, response_id(meta.stream_id))
     await log.add_turn(conversation, meta.stream_id, to_json(_DELETED), _LAST_EPOCH)
 
 
