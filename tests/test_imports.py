@@ -181,6 +181,7 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.server.http": {
         "server core",
         "coreason_client._http._checks",
+        "coreason_client.server.answer",
         "coreason_client.server.engine",
         "coreason_client.server.log",
         "coreason_client.server.observe",

@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 from ..errors import ArgumentError
 from ._options import FIRST_PARTS, check_root_path
 from .app import AgentApp, AppParts, asgi_stack, parts_of
-from .cap._routes import Handler, ready_response, route_table
-from .http._hosts import with_root_path
+from .cap._routes import ready_response
+from .http._hosts import RouteEntry, route_table, with_root_path
 from .log.base import StreamLog
 from .observe._metrics import MergedMetrics
 from .process._lifespan import serve_lifespan
@@ -68,7 +68,7 @@ class AgentGroup:
         )
 
     def _table(self) -> list[Route]:
-        paths: list[tuple[set[str], str, Handler]] = [
+        paths: list[RouteEntry] = [
             ({"GET", "HEAD"}, "/health", self._health),
             ({"GET", "HEAD"}, "/ready", self._ready),
         ]

@@ -470,7 +470,7 @@ class AgentStream:
         }
         await self._report(USAGE, data)
 
-    async def ask(self, question: str, *, auth: bool = False) -> None:
+    async def ask(self, question: str, *, auth: bool = False, call_id: str | None = None) -> None:
         """Ask the user and end the stream: the answer is the next message of the conversation.
 
         The question is written as text too, so that every client shows it; an event before it says
@@ -478,8 +478,12 @@ class AgentStream:
 
         With `auth`, the question says where the user can grant an authorization that the agent
         needs. The next message says that this is done; it should not contain the credentials.
+
+        With `call_id`, the question is whether a tool may be called, and the id is that of a
+        `tool_call` without a result. Clients that can show buttons for it do so.
         """
-        asked = {"type": QUESTION, "data": {"question": question}}
+        data = {"question": question} | _optional(_text, call_id=call_id)
+        asked = {"type": QUESTION, "data": data}
         await self.write_packet(StreamOpCode.EVENT, asked)
         await self.write(question)
         closing = {"reason": AUTH_REQUIRED if auth else INPUT_REQUIRED, "question": question}

@@ -66,5 +66,7 @@ def test_entries_are_void_after_a_rewind_as_packets_are(
     entries = entries_of(answer)
     packets = [parse_packet(entry.partition(b"\ndata: ")[2]) for entry in entries]
     valid = valid_packets(packets)
-    assert [as_packet(entry)["seq"] for entry in valid_entries(entries)] == [p.seq for p in valid]
+    found = valid_entries(entries)
+    assert [as_packet(entry)["seq"] for _, entry in found] == [p.seq for p in valid]
+    assert [seq for seq, _ in found] == [p.seq for p in valid]
     assert has_rewind(entries) == (len(valid) != len(packets))

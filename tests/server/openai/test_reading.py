@@ -10,19 +10,15 @@ import pytest
 from starlette.types import Message
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
+from coreason_client.server.answer import Writer
 from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._runtime import Runtime
+from coreason_client.server.http._answers import AnswerStream, resumed, write_all
 from coreason_client.server.http._problems import Problem
 from coreason_client.server.log.base import AgentVersion, NewStream, StreamMeta
 from coreason_client.server.openai._chat import ChatWriter
-from coreason_client.server.openai._reading import (
-    AnswerStream,
-    check_no_rewind,
-    resumed,
-    write_all,
-)
 from coreason_client.server.openai._responses import ResponseWriter
-from coreason_client.server.openai._writer import Writer
+from coreason_client.server.openai._routes import _check_no_rewind
 from coreason_manifest.definitions.presentation import StreamOpCode
 
 from ..aio import aio
@@ -83,6 +79,8 @@ class Answer:
         meta = await self.meta()
         writer = ResponseWriter(meta, "m", 100, after=after)
         response = await resumed(self.runtime, meta, writer, after)
+        if response is None:
+            raise LookupError(after)
         return await received(response)
 
     async def stop(self) -> None:
@@ -144,7 +142,7 @@ async def test_a_resume_crosses_epochs_on_a_log_that_forgets_nothing() -> None:
     whole = (await answer.resume(-1)).split(b"\n\n")
     for after in range(len(whole) - 1):
         assert (await answer.resume(after)).split(b"\n\n") == whole[after + 1 :]
-    with pytest.raises(Problem, match="no event"):
+    with pytest.raises(LookupError):
         await answer.resume(len(whole) - 1)
     await answer.stop()
 
@@ -160,7 +158,7 @@ async def test_a_number_may_be_that_of_another_packet_after_a_store_has_forgotte
     for after in range(-1, events):
         assert b'"two"' in await answer.resume(after)
     for after in range(events, events + 4):
-        with pytest.raises(Problem, match="no event"):
+        with pytest.raises(LookupError):
             await answer.resume(after)
     await answer.stop()
 
@@ -170,12 +168,12 @@ async def test_an_answer_that_was_taken_back_is_read_whole_but_not_streamed() ->
     answer = await Answer.begin(MemoryStreamLog())
     await answer.write(("DELTA", "one "), ("DELTA", "wrong"))
     await answer.next_epoch()
-    await check_no_rewind(answer.runtime, await answer.meta())  # it may not come to that
+    await _check_no_rewind(answer.runtime, await answer.meta())  # it may not come to that
     rewind = ("EVENT", {"type": "REWIND", "data": {"to_seq": 1}})
     await answer.write(rewind, ("DELTA", "right"), END)
     meta = await answer.meta()
     with pytest.raises(Problem) as caught:
-        await check_no_rewind(answer.runtime, meta)
+        await _check_no_rewind(answer.runtime, meta)
     assert (caught.value.status, caught.value.slug) == (409, "rewound")
     body = await answer.resume(-1)
     assert b'"problem":"rewound"' in body

@@ -10,11 +10,10 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from coreason_client.server.answer import valid_entries
+from coreason_client.server.answer import Writer, valid_entries
 from coreason_client.server.log.base import StreamMeta
 from coreason_client.server.openai._chat import ChatWriter
 from coreason_client.server.openai._responses import ResponseWriter
-from coreason_client.server.openai._writer import Writer
 
 from ..answer.packets import ANSWERS, STREAM, Packet, entries_of, packets_of
 
@@ -169,7 +168,7 @@ def test_pages_of_any_size_give_the_same_bytes(answer: list[Packet], data: st.Da
 def test_a_response_can_be_read_at_any_time(answer: list[Packet]) -> None:
     writer = _responses()
     writer.start()
-    for entry in valid_entries(entries_of(answer)):
+    for _, entry in valid_entries(entries_of(answer)):
         response = Response.model_validate(writer.response())
         assert response.status == "in_progress"
         writer.feed([entry])

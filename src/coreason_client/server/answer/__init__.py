@@ -30,6 +30,7 @@ from ._events import (
     as_markdown,
 )
 from ._fold import AnswerFold
+from ._writer import Writer, as_text, cut, event_frame
 
 __all__ = [
     "AnswerEvent",
@@ -51,9 +52,13 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "Warned",
+    "Writer",
     "as_markdown",
     "as_packet",
+    "as_text",
+    "cut",
     "delta_json",
+    "event_frame",
     "has_rewind",
     "is_single",
     "split_entries",

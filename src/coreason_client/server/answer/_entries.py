@@ -50,8 +50,8 @@ def has_rewind(entries: Iterable[bytes]) -> bool:
     return any(_rewound_to(entry) is not None for entry in entries)
 
 
-def valid_entries(entries: Iterable[bytes]) -> list[bytes]:
-    """Return the entries of a stream that no REWIND makes void, without those events."""
+def valid_entries(entries: Iterable[bytes]) -> list[tuple[int, bytes]]:
+    """Return the entries of a stream that no REWIND makes void, with their numbers."""
     valid: list[tuple[int, bytes]] = []
     for seq, entry in enumerate(entries, 1):
         to_seq = _rewound_to(entry)
@@ -59,7 +59,7 @@ def valid_entries(entries: Iterable[bytes]) -> list[bytes]:
             valid.append((seq, entry))
         else:
             valid = [kept for kept in valid if kept[0] <= to_seq]
-    return [entry for _, entry in valid]
+    return valid
 
 
 def _rewound_to(entry: bytes) -> int | None:

@@ -101,9 +101,13 @@ class Artifact(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The agent asks the user; the text that follows is the question."""
+    """The agent asks the user; the text that follows is the question.
+
+    `call` is the tool call that the question is about: it waits for the user's permission.
+    """
 
     text: str
+    call: ToolCall | None = None
 
 
 class Progress(NamedTuple):

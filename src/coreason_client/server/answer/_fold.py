@@ -128,8 +128,10 @@ class AnswerFold:
         return [Artifact(data)] if _are_objects(data.get("parts")) else None
 
     def _question(self, data: _JSON) -> list[AnswerEvent] | None:
-        text = data.get("question")
-        return [Question(text)] if isinstance(text, str) else None
+        text, call_id = data.get("question"), data.get("call_id")
+        if not isinstance(text, str):
+            return None
+        return [Question(text, self._calls.get(call_id) if isinstance(call_id, str) else None)]
 
     def _report(self, report: Report) -> list[AnswerEvent] | None:
         match report:

@@ -1,7 +1,7 @@
 """The requests of CAP, the routes of the server and their handlers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Literal, TypeAlias
@@ -24,6 +24,7 @@ from ..http._body import count_messages, fingerprint
 from ..http._cursor import Cursor, parse_cursor, stream_in_path
 from ..http._decision import RequestFacts
 from ..http._gate import Gate
+from ..http._hosts import RouteEntry, route_table
 from ..http._problems import Problem, validation_problem
 from ..http._stream_response import EventStream
 from ..observe import _log_lines
@@ -31,9 +32,8 @@ from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
 from ._openapi import openapi
 
-__all__ = ["Handler", "Readiness", "Routes", "ready_response", "route_table"]
+__all__ = ["Readiness", "Routes", "ready_response"]
 
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 Readiness: TypeAlias = Literal["ready", "starting", "degraded", "draining"]
 
 _START_WAIT = 1.0  # seconds that /ready waits for the start
@@ -60,7 +60,7 @@ class Routes:
 
     def table(self) -> list[Route]:
         """Return the routes."""
-        paths: list[tuple[set[str], str, Handler]] = [
+        paths: list[RouteEntry] = [
             ({"POST"}, "/assist", self.assist),
             ({"POST"}, "/v1/assist", self.assist),
             ({"GET", "HEAD"}, "/health", self.health),
@@ -189,21 +189,6 @@ class Routes:
             runtime.check_producer(meta.stream_id)
         runtime.producers.add_reader(meta, admitted.reader)
         return EventStream(runtime, meta, after)
-
-
-def route_table(paths: Iterable[tuple[set[str], str, Handler]]) -> list[Route]:
-    """Return routes for methods, paths and handlers, each with and without a trailing slash.
-
-    Both are served, because a redirect between them would repeat the Host header, which the client
-    may have chosen freely.
-    """
-    table = []
-    for methods, path, handler in paths:
-        for spelling in (path, f"{path}/"):
-            route = Route(spelling, handler)
-            route.methods = methods  # Route itself adds HEAD to GET
-            table.append(route)
-    return table
 
 
 def ready_response(state: Readiness) -> Response:

@@ -7,7 +7,7 @@ its requests has, and a function that parses their bodies.
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from uuid import UUID, uuid4
 
 from starlette.requests import Request
@@ -49,6 +49,9 @@ class ParsedBody(NamedTuple):
 class StreamRequest(ABC):
     """A request of one protocol that starts, joins or resumes a stream."""
 
+    is_plain_text_allowed: ClassVar[bool] = False
+    """True if some clients send the JSON of their bodies as text/plain."""
+
     def __init__(self, request: Request) -> None:
         self.http = request
         self.stream_id = uuid4()
@@ -78,7 +81,7 @@ class StreamRequest(ABC):
         """
         return parsed
 
-    def other_id(self) -> UUID | None:
+    def other_id(self, found: StreamMeta) -> UUID | None:
         """Return another request_id, because a stream has this one; None to join that stream."""
         return None
 
@@ -126,7 +129,9 @@ class Admission:
     async def _admit(self, asked: StreamRequest) -> Admitted:
         principal = await self.gate.principal_in_turn(asked.http)
         facts = asked.facts(principal)
-        length = self.gate.announced_length(asked.http) if facts.reads is None else None
+        length = None
+        if facts.reads is None:
+            length = self.gate.announced_length(asked.http, asked.is_plain_text_allowed)
         return await _PendingRequest(self, await self._runtime(), asked, facts, length).admit()
 
 
@@ -262,7 +267,7 @@ class _PendingRequest:
         self._opened_at = monotonic()
         while True:
             self._facts.opened = opened = await self._open_with_id()
-            other = None if opened.created else self._asked.other_id()
+            other = None if opened.created else self._asked.other_id(opened.meta)
             if other is None:
                 return
             self._change_id(other)

@@ -255,14 +255,20 @@ _MAX_DRAINED_BYTES: Final = 1024 * 1024
 _MAX_DRAIN_SECONDS: Final = 1.0
 
 
-def body_length(headers: Mapping[str, str], max_bytes: int) -> int | None:
+def body_length(
+    headers: Mapping[str, str], max_bytes: int, is_plain_text_allowed: bool = False
+) -> int | None:
     """Return the length of the body according to the head, None if it gives none.
+
+    A page of any site may send text/plain without being asked; so where that is allowed, a key, or
+    the check of Host and Origin before this, must keep other pages out.
 
     Raises:
         Problem: 415 or 413.
     """
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != "application/json" and not content_type.endswith("+json"):
+    is_json = content_type == "application/json" or content_type.endswith("+json")
+    if not is_json and not (is_plain_text_allowed and content_type == "text/plain"):
         raise Problem(415, "unsupported-media-type", "Send the request as application/json.")
     length = headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()):

@@ -108,9 +108,9 @@ class Gate:
         if self._rate is not None:
             await self._rate.give_back(principal)
 
-    def announced_length(self, request: Request) -> int | None:
+    def announced_length(self, request: Request, is_plain_text_allowed: bool = False) -> int | None:
         """Return the length of the body according to the head; raises like `body_length`."""
-        return body_length(request.headers, self.options.max_body_bytes)
+        return body_length(request.headers, self.options.max_body_bytes, is_plain_text_allowed)
 
     async def read(
         self, request: Request, principal: str, length: int | None, parse: Callable[[bytes], T]

@@ -17,25 +17,35 @@ because a page does not have one of its own accord.
 """
 
 import re
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from ...errors import ArgumentError
 from ._problems import Problem
 
 __all__ = [
     "AllowedHosts",
+    "Handler",
     "Headers",
+    "RouteEntry",
     "checked_origins",
     "encoded_slash_problem",
+    "route_table",
     "with_root_path",
 ]
 
 Headers = Sequence[tuple[bytes, bytes]]
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+RouteEntry: TypeAlias = tuple[set[str], str, Handler]
+"""Methods, path and handler of a route."""
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HOST = re.compile(r"(\[[A-Za-z0-9:.%]+\]|[A-Za-z0-9._-]+)(?::([0-9]{0,5}))?", re.ASCII)
@@ -286,3 +296,18 @@ def encoded_slash_problem(scope: MutableMapping[str, Any]) -> Problem | None:
     if path.startswith(_MODELS) and _MODELS.encode() in before:
         return None
     return Problem(404, "not-found", "A path with an encoded slash (%2F) does not exist.")
+
+
+def route_table(entries: Iterable[RouteEntry], *, with_slash: bool = True) -> list[Route]:
+    """Return routes; by default each path is also served with a trailing slash.
+
+    Both are served, because a redirect between them would repeat the Host header, which the client
+    may have chosen freely.
+    """
+    table = []
+    for methods, path, handler in entries:
+        for spelling in (path, f"{path}/") if with_slash else (path,):
+            route = Route(spelling, handler)
+            route.methods = methods  # Route itself adds HEAD to GET
+            table.append(route)
+    return table

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from ..answer import AnswerEvent, Cited, Finished, Rewound, Text, Thought
+from ..answer import AnswerEvent, Cited, Finished, Rewound, Text, Thought, event_frame
 from ..log.base import StreamMeta
 from ._errors import error_object
-from ._writer import REWOUND, Writer, annotation
+from ._writer import REWOUND, TextWriter, annotation
 
 __all__ = ["CHAT_PREFIX", "ChatWriter"]
 
@@ -17,7 +17,7 @@ _DONE: Final = b"data: [DONE]\n\n"
 _MARK: Final = "\0"  # stands for the text in the prepared frame
 
 
-class ChatWriter(Writer):
+class ChatWriter(TextWriter):
     """Writes chunks; `completion` is the whole answer.
 
     `includes_usage` is that of the request: then every chunk has a usage.
@@ -86,7 +86,7 @@ class ChatWriter(Writer):
         self._out.append(self._chunk({}, event.limit or "stop"))
         if self._includes_usage and (usage := _usage(self.fold.usage)) is not None:
             chunk = {"object": "chat.completion.chunk", "choices": [], "usage": usage}
-            self._out.append(_frame({**self._about, **chunk}))
+            self._out.append(event_frame({**self._about, **chunk}))
         self._end()
 
     def _add_annotations(self) -> None:
@@ -98,7 +98,7 @@ class ChatWriter(Writer):
         self.finished = Finished(error=error)
         self._add_annotations()
         shown = error_object(error["message"], error["code"], status=500)
-        self._out.append(_frame({"error": shown}))
+        self._out.append(event_frame({"error": shown}))
         self._end()
 
     def _end(self) -> None:
@@ -108,7 +108,7 @@ class ChatWriter(Writer):
     def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         chunk = {**self._about, "object": "chat.completion.chunk", "choices": [choice]}
-        return _frame({**chunk, "usage": None} if self._includes_usage else chunk)
+        return event_frame({**chunk, "usage": None} if self._includes_usage else chunk)
 
 
 def _usage(usage: dict[str, int] | None) -> dict[str, Any] | None:
@@ -126,7 +126,3 @@ def _usage(usage: dict[str, int] | None) -> dict[str, Any] | None:
 
 def _nested(citation: dict[str, Any]) -> dict[str, Any]:
     return {"type": "url_citation", "url_citation": citation}
-
-
-def _frame(value: dict[str, Any]) -> bytes:
-    return b"data: %b\n\n" % to_json(value)

@@ -8,7 +8,6 @@ from starlette.responses import JSONResponse, Response
 from ..http._problems import Problem
 
 __all__ = [
-    "bad_request",
     "error_object",
     "error_response",
     "failed_answer",
@@ -24,11 +23,6 @@ _TYPES: Final[Mapping[int, str]] = {
 # The SDKs repeat a request after these, although a repetition cannot help.
 _FINAL: Final = frozenset((400, 404, 405, 409, 410, 413, 415, 421, 422, 431, 500, 501))
 _LONGEST_WAIT: Final = 60  # seconds; with a longer one the SDKs give up at once
-
-
-def bad_request(param: str, message: str, slug: str = "invalid-request") -> Problem:
-    """Return the refusal of a request with a parameter that is wrong or not supported."""
-    return Problem(400, slug, message, errors=[{"loc": [param], "msg": message}])
 
 
 def unknown_response(param: str = "response_id") -> Problem:

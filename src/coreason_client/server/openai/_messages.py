@@ -1,12 +1,7 @@
 """The messages and items of OpenAI as messages of a request. No I/O."""
 
-import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
-
-from pydantic import ValidationError
-from pydantic_core import from_json
 
 from coreason_manifest.definitions.message import (
     BlobPart,
@@ -16,13 +11,12 @@ from coreason_manifest.definitions.message import (
     ReasoningPart,
     Role,
     TextPart,
-    ToolCallPart,
     ToolCallResponsePart,
     UriPart,
 )
 
-from ._errors import bad_request
-from ._writer import as_text
+from ..answer import as_text
+from ..http._chat_body import bad_request, call_part, resource_part, result_part
 
 __all__ = ["chat_message", "input_item", "item_messages"]
 
@@ -34,9 +28,6 @@ _ROLES: Final = {
     "tool": Role.TOOL,
     "function": Role.TOOL,
 }
-# Longer arguments stay text: JSON in a text is not counted by the limit of values of a body.
-_MAX_PARSED: Final = 100_000
-_DATA_URL = re.compile(r"data:([^;,]*)(?:;[^;,]*)*?;base64,", re.ASCII | re.IGNORECASE)
 
 
 def chat_message(message: Any, where: str) -> ChatMessage:
@@ -49,7 +40,7 @@ def chat_message(message: Any, where: str) -> ChatMessage:
     if role is Role.TOOL:
         call_id = message.get("tool_call_id") or message.get("name")
         result = "".join(p.content for p in _text_parts(message.get("content"), where))
-        return ChatMessage(role=role, parts=[_result(call_id, result, where)])
+        return ChatMessage(role=role, parts=[result_part(call_id, result, where)])
     parts = _content(message.get("content"), f"{where}.content")
     if role is Role.ASSISTANT:
         if isinstance(thought := message.get("reasoning_content"), str) and thought:
@@ -76,9 +67,9 @@ def item_messages(item: Any, where: str) -> list[ChatMessage]:
             role = _role(item, where)
             return [ChatMessage(role=role, parts=_content(item.get("content"), f"{where}.content"))]
         case "function_call" | "custom_tool_call" | "mcp_call" as kind:
-            return _item_call(item, where, has_result=kind == "mcp_call")
+            return _itemcall_part(item, where, has_result=kind == "mcp_call")
         case "function_call_output" | "custom_tool_call_output":
-            result = _result(item.get("call_id"), item.get("output"), where)
+            result = result_part(item.get("call_id"), item.get("output"), where)
             return [ChatMessage(role=Role.TOOL, parts=[result])]
         case "reasoning":
             return []  # it is not sent to a model again
@@ -86,14 +77,14 @@ def item_messages(item: Any, where: str) -> list[ChatMessage]:
     raise bad_request(f"{where}.type", f"{where}: only items of type {supported} are supported.")
 
 
-def _item_call(item: dict[str, Any], where: str, *, has_result: bool) -> list[ChatMessage]:
+def _itemcall_part(item: dict[str, Any], where: str, *, has_result: bool) -> list[ChatMessage]:
     call_id = item.get("call_id") or item.get("id")
     arguments = item.get("arguments", item.get("input"))
-    call = _call(item.get("name"), call_id, arguments, where)
+    call = call_part(item.get("name"), call_id, arguments, where)
     messages = [ChatMessage(role=Role.ASSISTANT, parts=[call])]
     if has_result:
         result = item.get("output") if item.get("error") is None else item["error"]
-        messages.append(ChatMessage(role=Role.TOOL, parts=[_result(call_id, result, where)]))
+        messages.append(ChatMessage(role=Role.TOOL, parts=[result_part(call_id, result, where)]))
     return messages
 
 
@@ -115,7 +106,7 @@ def _calls(calls: Any, where: str) -> list[MessagePart]:
     if not all(isinstance(function, dict) for function in functions):
         raise bad_request(where, f"{where}: the function of a call must be an object.")
     return [
-        _call(
+        call_part(
             function.get("name"),
             call.get("id"),
             function.get("arguments", function.get("input")),
@@ -123,22 +114,6 @@ def _calls(calls: Any, where: str) -> list[MessagePart]:
         )
         for call, function in zip(calls, functions, strict=True)
     ]
-
-
-def _call(name: Any, call_id: Any, arguments: Any, where: str) -> ToolCallPart:
-    if isinstance(arguments, str) and len(arguments) <= _MAX_PARSED:
-        with suppress(ValueError):  # the arguments of a custom tool are any text
-            arguments = from_json(arguments)
-    try:
-        return ToolCallPart(name=name, id=call_id, arguments=arguments)
-    except ValidationError:
-        raise bad_request(where, f"{where}: a call needs a name and an id.") from None
-
-
-def _result(call_id: Any, result: Any, where: str) -> ToolCallResponsePart:
-    if not isinstance(call_id, str | None):
-        raise bad_request(where, f"{where}: the id of the call must be text.")
-    return ToolCallResponsePart(id=call_id, response=result)
 
 
 def _text_parts(content: Any, where: str) -> list[TextPart]:
@@ -190,10 +165,7 @@ def _resource(url: Any, file_id: Any, modality: str) -> MessagePart | None:
     if not isinstance(url, str) or not url:
         is_file = isinstance(file_id, str) and file_id
         return FilePart(file_id=file_id, modality=modality) if is_file else None
-    if (data := _DATA_URL.match(url)) is not None:
-        media_type = data[1] or "application/octet-stream"
-        return BlobPart(content=url[data.end() :], mime_type=media_type, modality=modality)
-    return None if url.startswith("data:") else UriPart(uri=url, modality=modality)
+    return resource_part(url, modality)
 
 
 _PARTS: Final[dict[str, Callable[[dict[str, Any]], MessagePart | None]]] = {

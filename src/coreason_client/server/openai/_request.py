@@ -1,8 +1,7 @@
 """A request to chat completions or to the Responses API, as the request that an agent gets.
 
-What the agent gets is the same for both: in `request.payload.messages` the system prompts and the
-messages after the last answer, in `stream.history()` the turns before them. A field of the request
-decides where these come from, never the number of its messages:
+A field of the request decides where the turns before it come from, never the number of its
+messages:
 
 * `messages` of a chat and `input` bring them, and the store is not asked.
 * `previous_response_id` takes the turns that were stored with that response. Each response has all
@@ -13,33 +12,35 @@ decides where these come from, never the number of its messages:
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
-from pydantic_core import from_json
 from starlette.requests import Request
 
-from coreason_manifest.definitions.message import ChatMessage, Role, TextPart
-from coreason_manifest.definitions.presentation import PresentationEventType
-from coreason_manifest.definitions.request import AgentRequest, ClientCapabilities
-from coreason_manifest.definitions.rewind import REWIND
+from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.service import ServiceRequest
-from coreason_manifest.definitions.session import SessionContext
 
-from .._options import Options
-from ..engine._conversation import RequestWithHistory, StoredTurn, as_turns, turn_of
+from ..engine._conversation import StoredTurn
 from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._admission import ParsedBody, StreamRequest, owned
-from ..http._auth import ANONYMOUS
 from ..http._body import fingerprint
+from ..http._chat_body import (
+    MAX_ID,
+    Ask,
+    bad_request,
+    check_sizes,
+    is_id,
+    json_object,
+    request_of,
+)
+from ..http._chats import session_of
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
-from ..log.base import StreamLog
+from ..log.base import StreamLog, StreamMeta
 from . import Model, OpenAIAPI
 from ._chat import CHAT_PREFIX
-from ._errors import bad_request, unknown_response
+from ._errors import unknown_response
 from ._messages import chat_message, item_messages
 from ._stored import RESPONSE_PREFIX, answer_of, item_stream, load_turns, stream_of
 
@@ -47,8 +48,6 @@ __all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "check_model", "u
 
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:openai:idempotency-key")
-_EVENTS: Final = tuple(PresentationEventType)
-_MAX_ID: Final = 256
 _OWN_TOOLS: Final = "an agent calls its own tools and cannot call those of the request"
 # What the request itself means; everything else is handed to the agent.
 _OWN_NAMES: Final = frozenset(
@@ -114,11 +113,11 @@ class OpenAIRequest(StreamRequest):
         Raises:
             Problem: 400 or 404, naming the parameter.
         """
-        self._values = values = _json(body)
+        self._values = values = json_object(body)
         check_model(values.get("model"), self._model.name)
         _check_supported(values, self._model.settings)
         self.asked = self.read(values, {})
-        _check_sizes(self.asked.messages, self._model.options)
+        check_sizes(self.asked.messages, self._model.options)
         return ParsedBody(self._request([]), f"{self.prefix}{fingerprint(body)}")
 
     async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
@@ -136,7 +135,7 @@ class OpenAIRequest(StreamRequest):
             request = request.model_copy(update={"request_id": repeated})
         return parsed._replace(request=request)
 
-    def other_id(self) -> UUID | None:
+    def other_id(self, found: StreamMeta) -> UUID | None:
         """Return the next id, if the request must open its own stream."""
         digest = self._new_digest
         return None if digest is None else self._model.repeats.new_id(digest)
@@ -155,43 +154,26 @@ class OpenAIRequest(StreamRequest):
 
     def _request(self, before: list[StoredTurn]) -> ServiceRequest:
         asked = self.asked
-        system = [message for message in asked.messages if message.role is Role.SYSTEM]
-        if asked.instructions is not None:
-            prompt = TextPart(content=asked.instructions)
-            system.insert(0, ChatMessage(role=Role.SYSTEM, parts=[prompt]))
-        turns, new = as_turns([one for one in asked.messages if one.role is not Role.SYSTEM])
-        if not new and turns:  # the client wants the last answer to be continued
-            new = [*turn_of(turns.pop()).messages]
-        rewinds = () if asked.streams or asked.in_background else (REWIND,)
         metadata: dict[str, Any] = {"openai": dict(asked.settings)}
         if headers := self._headers():
             metadata["headers"] = headers
-        user = asked.settings.get("user")
-        values: dict[str, Any] = {
-            "request_id": uuid4() if self._key is None else self._key,
-            "context": SessionContext(
-                session_id=self._session(),
-                user_id=user if isinstance(user, str) and user else ANONYMOUS,
-            ),
-            "payload": AgentRequest(
-                messages=[*system, *new],
-                metadata=metadata,
-                capabilities=ClientCapabilities(supported_events=[*_EVENTS, *rewinds]),
-            ),
-        }
-        if asked.conversation is not None:
-            return ServiceRequest(**values)
-        return RequestWithHistory(
-            **values,
-            earlier=[*before, *turns],
+        ask = Ask(
+            messages=asked.messages,
+            session_id=self._session(),
+            is_in_store=asked.conversation is not None,
+            before=before,
+            metadata=metadata,
+            can_rewind=not (asked.streams or asked.in_background),
+            user=asked.settings.get("user"),
+            instructions=asked.instructions,
             keeps_turn=asked.is_stored,
-            has_instructions=asked.instructions is not None,
         )
+        return request_of(ask, uuid4() if self._key is None else self._key)
 
     def _session(self) -> str:
         if self.asked.conversation is None:
             return f"{self.prefix}{self.stream_id.hex}"
-        return f"openai:{sha256(self.asked.conversation.encode()).hexdigest()}"
+        return session_of("openai", self.asked.conversation)
 
     def _headers(self) -> dict[str, str]:
         headers, wanted = self.http.headers, self._model.settings.headers
@@ -317,35 +299,21 @@ def _conversation(values: dict[str, Any]) -> str | None:
         given = given.get("id")
     if given is None:
         return None
-    if not isinstance(given, str) or not _is_id(given):
+    if not is_id(given):
         raise bad_request(
-            "conversation", f"conversation must be an id of 1 to {_MAX_ID} characters."
+            "conversation", f"conversation must be an id of 1 to {MAX_ID} characters."
         )
     return given
-
-
-def _is_id(text: str) -> bool:
-    return 0 < len(text) <= _MAX_ID and text.isprintable()
 
 
 def _idempotency_key(request: Request) -> UUID | None:
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
-    if not _is_id(key):
-        rule = f"must have 1 to {_MAX_ID} printable characters"
+    if not is_id(key):
+        rule = f"must have 1 to {MAX_ID} printable characters"
         raise Problem(400, "bad-idempotency-key", f"The header Idempotency-Key {rule}.")
     return uuid5(_NAMESPACE, f"{request.url.path}\n{key}")
-
-
-def _json(body: bytes) -> dict[str, Any]:
-    try:
-        values = from_json(body)
-    except ValueError:
-        raise Problem(400, "invalid-request", "The body is not valid JSON.") from None
-    if not isinstance(values, dict):
-        raise Problem(400, "invalid-request", "The body must be a JSON object.")
-    return values
 
 
 def check_model(given: Any, *names: str) -> str:
@@ -366,18 +334,6 @@ def unknown_model(*names: str, param: str | None = None) -> Problem:
     detail = f"There is no such model: this server has {', '.join(names)}."
     errors = [] if param is None else [{"loc": [param], "msg": detail}]
     return Problem(404, "model-not-found", detail, errors=errors)
-
-
-def _check_sizes(messages: Sequence[ChatMessage], options: Options) -> None:
-    parts = sum(len(message.parts) for message in messages)
-    counts = (
-        ("messages", len(messages), options.max_messages),
-        ("parts", parts, options.max_parts),
-    )
-    for what, count, most in counts:
-        if count > most:
-            message = f"A request may have at most {most} {what}, got {count}."
-            raise bad_request("messages", message, f"too-many-{what}")
 
 
 def _check_supported(values: dict[str, Any], settings: OpenAIAPI) -> None:

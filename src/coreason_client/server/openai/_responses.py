@@ -18,10 +18,12 @@ from ..answer import (
     Thought,
     ToolCall,
     ToolResult,
+    as_text,
+    cut,
 )
 from ..log.base import StreamMeta
 from ._stored import response_id
-from ._writer import REWOUND, Writer, annotation, as_text, cut
+from ._writer import REWOUND, TextWriter, annotation
 
 __all__ = ["ResponseWriter"]
 
@@ -86,7 +88,7 @@ class _Items:
             self.out.append(b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(event)))
 
 
-class ResponseWriter(Writer):
+class ResponseWriter(TextWriter):
     """Writes the events after the number `after`; `response` is the object as it stands."""
 
     def __init__(
@@ -162,7 +164,7 @@ class ResponseWriter(Writer):
             self._items.end(status="completed")
 
     def _begin_text(self) -> None:
-        self._texts, self._annotations, self._paragraph_at = [], [], -1
+        self._texts, self._annotations, self._paragraph_at = [], [], 0
         self._items.begin("msg", self._message("", "in_progress") | {"content": []})
         self._delta = _DELTA % (self._items.current["id"].encode(), self._items.index)
         part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}

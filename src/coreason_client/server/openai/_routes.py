@@ -1,36 +1,38 @@
 """The routes of the OpenAI-compatible API and their handlers."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..answer import Writer, has_rewind
 from ..engine._conversation import question_of
 from ..engine._runtime import Runtime
 from ..errors import RequestConflict, UnknownStream
 from ..http._admission import Admission, Admitted, StreamRequest, owned
+from ..http._answers import AnswerStream, load_entries, resumed, write_all
+from ..http._chat_body import bad_request
 from ..http._decision import RequestFacts
 from ..http._gate import Gate
+from ..http._hosts import RouteEntry, route_table
 from ..http._problems import Problem
 from ..http._sse_response import while_connected
 from ..log.base import StreamMeta
 from ..observe import _log_lines
 from . import Model, OpenAIAPI
 from ._chat import ChatWriter
-from ._errors import bad_request, failed_answer, input_not_stored, unknown_response
+from ._errors import failed_answer, input_not_stored, unknown_response
 from ._messages import input_item
-from ._reading import AnswerStream, check_no_rewind, resumed, write_all
 from ._request import ChatRequest, ResponsesRequest, unknown_model
 from ._responses import ResponseWriter
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
-from ._writer import Writer
+from ._writer import REWOUND
 
 __all__ = ["OpenAIRoutes", "describe"]
 
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
 W = TypeVar("W", bound=Writer)
 
@@ -52,7 +54,7 @@ class OpenAIRoutes:
     def table(self) -> list[Route]:
         """Return the routes."""
         response = "/v1/responses/{response_id}"
-        paths: list[tuple[set[str], str, Handler]] = [
+        paths: list[RouteEntry] = [
             ({"GET"}, "/v1/models", self.models),
             ({"GET"}, "/v1/models/{model:path}", self.model),
             ({"POST"}, "/v1/chat/completions", self.chat),
@@ -61,12 +63,7 @@ class OpenAIRoutes:
             ({"GET"}, f"{response}/input_items", self.input_items),
             ({"GET", "DELETE"}, response, self.response),
         ]
-        table = []
-        for methods, path, handler in paths:
-            route = Route(path, handler)
-            route.methods = methods  # Route itself adds HEAD to GET
-            table.append(route)
-        return table
+        return route_table(paths, with_slash=False)
 
     # Models.
 
@@ -173,8 +170,10 @@ class OpenAIRoutes:
         runtime, meta = admitted.runtime, admitted.meta
         try:
             await _check_exists(runtime, meta)
-            await check_no_rewind(runtime, meta)
+            await _check_no_rewind(runtime, meta)
             response = await resumed(runtime, meta, self._response_writer(meta, after), after)
+            if response is None:
+                raise _no_event(after)
             runtime.producers.add_reader(meta, admitted.reader)
         finally:
             admitted.reader.release()  # unless it was handed on
@@ -257,6 +256,27 @@ class _ReadRequest(StreamRequest):
 async def _check_exists(runtime: Runtime, meta: StreamMeta) -> None:
     if await is_deleted(runtime.log, meta.principal, meta.stream_id):
         raise unknown_response()
+
+
+async def _check_no_rewind(runtime: Runtime, meta: StreamMeta) -> None:
+    """Refuse to stream an answer of which words were taken back; only a later epoch does that.
+
+    Raises:
+        Problem: 409.
+    """
+    if not meta.epochs or meta.outcome is None:
+        return
+    if has_rewind(await load_entries(runtime.log, meta.stream_id)):
+        raise Problem(409, REWOUND["code"], REWOUND["message"])
+
+
+def _no_event(after: int) -> Problem:
+    detail = (
+        f"This response has no event {after}, or another one may have its number by now: read it "
+        "without starting_after."
+    )
+    errors = [{"loc": ["starting_after"], "msg": detail}]
+    return Problem(410, "position-gone", detail, errors=errors)
 
 
 async def _known(work: Awaitable[T]) -> T:

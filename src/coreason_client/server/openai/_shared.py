@@ -5,7 +5,7 @@ A request goes to the handlers of one agent, which check it again as if it had c
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from pydantic_core import SchemaValidator, ValidationError
 from pydantic_core import core_schema as schema
@@ -17,14 +17,13 @@ from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._body import drain_body
 from ..http._gate import Gate, drop_body
+from ..http._hosts import Handler, RouteEntry, route_table
 from ..http._problems import PRINCIPAL, Problem
 from ._request import check_model, unknown_model
 from ._routes import OpenAIRoutes, describe
 from ._stored import stream_of
 
 __all__ = ["ServedModel", "SharedRoutes"]
-
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _UNREADABLE = object()
 _BODY = SchemaValidator(
@@ -57,15 +56,14 @@ class SharedRoutes:
     def table(self) -> list[Route]:
         """Return the routes: those of one agent, each with a handler that chooses the agent."""
         own = {"/v1/models": self.models, "/v1/models/{model:path}": self.model}
-        table = []
+        table: list[RouteEntry] = []
         for same in zip(*(model.routes.table() for model in self._models.values()), strict=True):
             path, handlers = same[0].path, [route.endpoint for route in same]
             choose = self._owner if "{response_id}" in path else self._named
             by_name = dict(zip(self._models, handlers, strict=True))
-            route = Route(path, own.get(path) or partial(self._forward, choose, by_name))
-            route.methods = same[0].methods  # Route itself adds HEAD to GET
-            table.append(route)
-        return table
+            handler = own.get(path) or partial(self._forward, choose, by_name)
+            table.append((same[0].methods or set(), path, handler))
+        return route_table(table, with_slash=False)
 
     async def _forward(
         self,
