@@ -269,7 +269,7 @@ async def test_an_artifact_is_an_event() -> None:
 )
 @aio
 async def test_a_question_is_text_and_ends_the_stream(
-    options: dict[str, bool], reason: str
+    options: dict[str, Any], reason: str
 ) -> None:
     log, stream = await begin()
     await stream.ask("Where to?", **options)
