@@ -37,12 +37,14 @@ from .sync_stream import SyncAgentStream
 
 if TYPE_CHECKING:
     from .a2a import A2A
+    from .ai_sdk import AISDK
     from .group import AgentGroup
     from .log import ValkeyStreamLog
     from .openai import OpenAIAPI
 
 __all__ = [
     "A2A",
+    "AISDK",
     "AgentApp",
     "AgentGroup",
     "AgentStream",
@@ -87,6 +89,7 @@ _LAZY = {
     "ValkeyStreamLog": ".log",
     "A2A": ".a2a",
     "AgentGroup": ".group",
+    "AISDK": ".ai_sdk",
     "OpenAIAPI": ".openai",
 }
 __getattr__, __dir__ = lazy(__name__, _LAZY, __all__)

@@ -13,6 +13,7 @@ __all__ = [
     "FIRST_PARTS",
     "PATHS",
     "Options",
+    "check_api_path",
     "check_root_path",
     "option_names",
 ]
@@ -26,7 +27,8 @@ CARD_PATH = "/.well-known/agent-card.json"
 """The path of the card, where clients of A2A begin."""
 
 FIRST_PARTS = frozenset(
-    path.split("/")[1] for path in (*PATHS, A2A_PATH, CARD_PATH, "/streams", "/page")
+    path.split("/")[1]
+    for path in (*PATHS, A2A_PATH, CARD_PATH, "/streams", "/page", "/api", "/ag-ui")
 ) - {"v1"}
 """The first parts of the paths that are served: a prefix with such a name would be ambiguous."""
 
@@ -67,6 +69,7 @@ class Options:
     max_restarts: Count
     root_path: str = ""
     serves_a2a: bool = False
+    api_paths: tuple[str, ...] = ()  # of the protocols whose paths can be changed
 
     def __post_init__(self) -> None:
         for name, bound in _bounds().items():
@@ -78,7 +81,12 @@ class Options:
         _check_agent_id(self.agent_id)
         check_root_path(self.root_path)
         _check_rate(self.max_requests_per_minute)
-        _check_path(self.metrics_path, serves_a2a=self.serves_a2a)
+        _check_path(self.metrics_path, self.api_paths, serves_a2a=self.serves_a2a)
+        for path in self.api_paths:
+            if self.api_paths.count(path) > 1:
+                raise ArgumentError("path", "must be another one for each protocol", path)
+            if self.root_path.startswith(f"/{path.split('/')[1]}"):
+                raise ArgumentError("root_path", "must not begin like the path of a protocol", path)
         if self.on_abandoned not in ("continue", "cancel"):
             raise ArgumentError("on_abandoned", 'must be "continue" or "cancel"', self.on_abandoned)
         if self.final_retention < self.retention:
@@ -127,6 +135,18 @@ def check_root_path(path: object) -> None:
         raise ArgumentError("root_path", "must not begin like a path that the server uses", path)
 
 
+def check_api_path(argument: str, path: object) -> None:
+    """Check the path of a protocol that can be changed.
+
+    Raises:
+        ArgumentError: it is not a path, or one that the server uses for something else.
+    """
+    if not isinstance(path, str) or not _PATH.fullmatch(path):
+        raise ArgumentError(argument, "must be a path such as /api/chat", path)
+    if path in PATHS or path.split("/")[1] in FIRST_PARTS - {"api", "ag-ui"} | {"v1"}:
+        raise ArgumentError(argument, "must not begin like a path that the server uses", path)
+
+
 def _check_rate(per_minute: object) -> None:
     if per_minute is None:
         return
@@ -138,12 +158,13 @@ def _check_rate(per_minute: object) -> None:
         )
 
 
-def _check_path(path: str | None, *, serves_a2a: bool) -> None:
+def _check_path(path: str | None, api_paths: tuple[str, ...], *, serves_a2a: bool) -> None:
     if path is None:
         return
     if not _PATH.fullmatch(path):
         raise ArgumentError("metrics", "must be True, False or a path such as /metrics", path)
-    taken = path in PATHS or path.startswith(("/streams/", "/page/", "/v1/"))
+    below = ("/streams/", "/page/", "/v1/", *(f"{one}/" for one in api_paths))
+    taken = path in (*PATHS, *api_paths) or path.startswith(below)
     if serves_a2a:
         taken = taken or path in (A2A_PATH, CARD_PATH) or path.startswith(f"{A2A_PATH}/")
     if taken:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
 from starlette.applications import Starlette
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from coreason_client.a2a.types import AgentCard
 
     from .a2a import A2A, GrpcServing, Operations
+    from .ai_sdk import AISDK
     from .openai import OpenAIAPI
     from .openai._routes import OpenAIRoutes
 
@@ -104,6 +105,12 @@ _OPENAI_CORS_HEADERS = (
     ),
 )
 _OPENAI_EXPOSED_HEADERS = ("X-Should-Retry", "Retry-After-Ms")
+# In addition, if the agent is served to pages that use the AI SDK.
+_AI_SDK_EXPOSED_HEADERS = (
+    "X-Workflow-Run-Id",
+    "X-Workflow-Stream-Tail-Index",
+    "X-Vercel-AI-UI-Message-Stream",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +221,8 @@ class AgentApp:
             has all settings.
         openai: True to serve the agent over the OpenAI-compatible API too, as a model whose name is
             `agent_id`; an `OpenAIAPI` object has all settings.
+        ai_sdk: True to serve the agent to pages that use the AI SDK, at `/api/chat`; an `AISDK`
+            object has all settings.
         page: True to serve a page at `/`, with which a browser talks to the agent.
 
     Raises:
@@ -259,17 +268,20 @@ class AgentApp:
         metrics_public: bool = False,
         a2a: "bool | AgentCard | A2A" = False,
         openai: "bool | OpenAIAPI" = False,
+        ai_sdk: "bool | AISDK" = False,
         page: bool = False,
         _cuts: bool = False,
         _documents: Mapping[str, str] | None = None,
         _keys_before: str | None = None,
     ) -> None:
         arguments = locals()  # before other local variables exist
+        protocols = _page_protocols(ai_sdk)
         options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
             "agent_id": default_agent_id(agent) if agent_id is None else agent_id,
             "version": version or _package_version(),
             "metrics_path": "/metrics" if metrics is True else metrics or None,
             "serves_a2a": bool(a2a),
+            "api_paths": tuple(protocol.path for protocol in protocols),
         }
         runner = as_runner(agent)
         self._log = MemoryStreamLog() if log is None else log
@@ -335,6 +347,8 @@ class AgentApp:
             table += self._a2a_routes(agent, name, a2a, public_url)
         if openai_routes is not None:
             table += openai_routes.table()
+        for protocol in protocols:
+            table += protocol.table(gate, self._ready)
         if page:
             table += _page_routes(self._options, routes, self.has_keys, _documents, cuts)
         asgi = asgi_stack(table, self._parts)
@@ -536,6 +550,7 @@ def asgi_stack(table: list[Route], parts: AppParts, *, not_found: str = "") -> A
             parts.origins,
             serves_a2a=parts.options.serves_a2a,
             serves_openai=parts.openai is not None,
+            serves_pages=bool(parts.options.api_paths),
         ),
         exception_handlers=dict.fromkeys(_REFUSED, parts.refusals.handle),
     )
@@ -564,6 +579,26 @@ def _openai_routes(
 
     refusals.openai = error_response
     return OpenAIRoutes(settings_of(openai), gate, runtime)
+
+
+class _PageProtocol(NamedTuple):
+    """A protocol of web pages: its path, and the function that returns its routes."""
+
+    path: str
+    table: Callable[[Gate, Callable[[], Awaitable[Runtime]]], list[Route]]
+
+
+def _page_protocols(ai_sdk: "bool | AISDK") -> list[_PageProtocol]:
+    protocols = []
+    if ai_sdk:
+        from .ai_sdk import settings_of
+        from .ai_sdk._routes import AISDKRoutes
+
+        settings = settings_of(ai_sdk)
+        protocols.append(
+            _PageProtocol(settings.path, lambda *args: AISDKRoutes(settings, *args).table())
+        )
+    return protocols
 
 
 def _page_routes(
@@ -663,7 +698,7 @@ class _Shortcut:
 
 
 def _middleware(
-    origins: tuple[str, ...], *, serves_a2a: bool, serves_openai: bool
+    origins: tuple[str, ...], *, serves_a2a: bool, serves_openai: bool, serves_pages: bool
 ) -> list[Middleware]:
     if not origins:
         return []
@@ -674,6 +709,8 @@ def _middleware(
     if serves_openai:
         allowed += _OPENAI_CORS_HEADERS
         exposed += _OPENAI_EXPOSED_HEADERS
+    if serves_pages:
+        exposed += _AI_SDK_EXPOSED_HEADERS
     return [
         Middleware(
             CORSMiddleware,

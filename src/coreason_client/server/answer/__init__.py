@@ -29,7 +29,7 @@ from ._events import (
     Warned,
     as_markdown,
 )
-from ._fold import AnswerFold
+from ._fold import AnswerFold, asked_question
 from ._writer import Writer, as_text, cut, event_frame
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "as_markdown",
     "as_packet",
     "as_text",
+    "asked_question",
     "cut",
     "delta_json",
     "event_frame",

@@ -5,7 +5,7 @@ thoughts begins and ends, so a protocol that numbers its parts only counts. It c
 every event: an agent may use the name of one for its own, and then it is an `Other`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 from coreason_manifest.definitions.reports import (
@@ -18,6 +18,7 @@ from coreason_manifest.definitions.reports import (
 from coreason_manifest.definitions.rewind import rewound_to
 
 from .._packet_names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, QUESTION
+from ._entries import as_packet, delta_json
 from ._events import (
     AnswerEvent,
     Artifact,
@@ -39,7 +40,7 @@ from ._events import (
     Warned,
 )
 
-__all__ = ["AnswerFold"]
+__all__ = ["AnswerFold", "asked_question"]
 
 _JSON: TypeAlias = dict[str, Any]
 _COUNTS: Final = {
@@ -170,6 +171,19 @@ class AnswerFold:
             limit=None if failed else self._limit,
         )
         return [*self._end(), *lost, ended]
+
+
+def asked_question(entries: Iterable[bytes]) -> Question | None:
+    """Return the question with which an answer ends, None if it ends in another way."""
+    fold, question = AnswerFold(), None
+    for entry in entries:
+        events = [] if delta_json(entry) is not None else fold.add(as_packet(entry))
+        for event in events:
+            if isinstance(event, Question):
+                question = event
+            elif isinstance(event, Finished) and event.asks is not None:
+                return question
+    return None
 
 
 _EVENTS: Final[dict[str, Callable[[AnswerFold, _JSON], list[AnswerEvent] | None]]] = {

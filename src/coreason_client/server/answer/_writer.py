@@ -94,6 +94,23 @@ class Writer(ABC):
         else:
             self._add_all(fold.add_text(text))
 
+    def _add_joined(self, entries: Iterable[bytes]) -> None:
+        """Add entries that were written before; pieces of text in a row become one."""
+        texts: list[bytes] = []
+        for entry in entries:
+            text = delta_json(entry)
+            if text is not None:
+                texts.append(text[1:-1])
+                continue
+            self._add_texts(texts)
+            self._add_all(self.fold.add(as_packet(entry)))
+        self._add_texts(texts)
+
+    def _add_texts(self, texts: list[bytes]) -> None:
+        if texts:
+            self._add_all(self.fold.add_text(b'"%b"' % b"".join(texts)))
+            texts.clear()
+
     def _take(self) -> bytes:
         out = b"".join(self._out)
         self._out.clear()

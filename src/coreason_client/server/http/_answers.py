@@ -47,7 +47,6 @@ class AnswerStream(EventStream):
         self._writer = writer
         self._pending = pending
         self._encoded = 0  # entries that were encoded and are returned by the log once more
-        self._may_rewind = _may_rewind(meta, writer)
         self._on_written = on_written
 
     def _follow(self) -> Follower:
@@ -63,9 +62,9 @@ class AnswerStream(EventStream):
 
     def _write_entries(self, body: bytes) -> bool:
         assert self._write is not None  # noqa: S101 - otherwise it is not called
-        if self._may_rewind and _REWIND in body:
-            return False
         writer = self._writer
+        if writer.takes_back and _REWIND in body:
+            return False  # in a page, so that the follower loads what is still valid
         sent = writer.feed_joined(body)
         if not sent or (not writer.has_ended and self._write(sent)):
             return True
@@ -123,15 +122,9 @@ class _LoadingFollower(Follower):
         self._inner.close()
 
 
-def _may_rewind(meta: StreamMeta, writer: Writer) -> bool:
-    return meta.agent is not None and writer.takes_back
-
-
 def _following(log: StreamLog, meta: StreamMeta, writer: Writer, after: Cursor) -> Follower:
     follower = log.follow(meta.stream_id, after.seq, after.epoch)
-    if not _may_rewind(meta, writer):
-        return follower
-    return _LoadingFollower(log, meta, writer, follower)
+    return _LoadingFollower(log, meta, writer, follower) if writer.takes_back else follower
 
 
 async def load_entries(log: StreamLog, stream_id: UUID, up_to: int | None = None) -> list[bytes]:

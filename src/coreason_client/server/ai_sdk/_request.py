@@ -1,0 +1,256 @@
+"""A request of a page that uses the AI SDK, as the request that an agent gets.
+
+`messages` brings the whole conversation, and the store is not asked; `message` brings one message
+of a conversation that the store has, under the id of the chat. A field decides, never a number.
+
+The same request joins the answer that is running or complete. An answer that failed or was stopped,
+and one that is to be generated again, is a new answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from pydantic_core import to_json
+from starlette.requests import Request
+
+from coreason_manifest.definitions.message import ChatMessage
+
+from .._options import Options
+from ..answer import asked_question
+from ..engine._conversation import COMPLETE
+from ..engine._runtime import Runtime
+from ..errors import PositionGone, UnknownStream
+from ..http._admission import ParsedBody, StreamRequest
+from ..http._answers import load_entries
+from ..http._body import fingerprint
+from ..http._chat_body import (
+    MAX_ID,
+    Ask,
+    bad_request,
+    check_sizes,
+    is_id,
+    json_object,
+    request_of,
+)
+from ..http._chats import Chat, Note, session_of
+from ..http._decision import RequestFacts
+from ..http._problems import Problem
+from ..log.base import StreamMeta
+from . import CAPABILITIES, Answer, Approval, question_stream, run_stream
+from ._messages import approval_in, messages_of
+
+__all__ = ["PROTOCOL", "ChatRequest", "check_chat_id"]
+
+PROTOCOL: Final = "ai-sdk"
+"""The name under which the chats of this protocol are noted."""
+
+_OWN_NAMES: Final = frozenset(("messages", "message", "capabilities"))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The content of a body; `chat_id` is None if the client gives none."""
+
+    messages: Sequence[ChatMessage]
+    is_in_store: bool
+    chat_id: str | None
+    regenerates: bool
+    answer: Answer
+    settings: Mapping[str, Any]
+
+
+class ChatRequest(StreamRequest):
+    """A `POST` to the path of the chat; `asked` is set once its body has been read."""
+
+    is_plain_text_allowed = True  # the workflow transport sends its JSON so
+    asked: Asked
+
+    def __init__(self, request: Request, options: Options) -> None:
+        super().__init__(request)
+        self._options = options
+        self._note: Note | None = None
+
+    def facts(self, principal: str) -> RequestFacts:
+        """Return that the head names nothing."""
+        return RequestFacts(principal)
+
+    def parse(self, body: bytes) -> ParsedBody:
+        """Validate the body.
+
+        Raises:
+            Problem: 400.
+        """
+        self.asked = asked = _asked(json_object(body))
+        check_sizes(asked.messages, self._options)
+        return ParsedBody(request_of(self._ask(None), uuid4()), asked.answer.fingerprint)
+
+    async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
+        """Find the answer that the request joins, or note the request in its chat.
+
+        Raises:
+            Problem: 409 or 410, the question that the request answers is not open.
+            LogError: the log does not answer.
+        """
+        asked = self.asked
+        if asked.chat_id is None:
+            return parsed
+        chat = Chat(runtime.log, principal, PROTOCOL, asked.chat_id)
+        notes = await chat.notes()
+        number = next((note.number for note in notes if note.key == asked.answer.key), 0)
+        note = Note(asked.answer.key, number, asked.answer.continues)
+        while (found := await runtime.log.find(principal, note.request_id)) is not None:
+            if self._joins(found):
+                break
+            note = note._replace(number=note.number + 1)
+        approved = None
+        if found is None:
+            if (approval := asked.answer.approval) is not None:
+                approved = await self._approved(runtime, chat, notes, approval)
+            await chat.add(note, self.stream_id)
+        self._note = note
+        return parsed._replace(request=request_of(self._ask(approved), note.request_id))
+
+    def other_id(self, found: StreamMeta) -> UUID | None:
+        """Return the next id, if the stream that has this one is not joined."""
+        if self._note is None or self._joins(found):
+            return None
+        self._note = self._note._replace(number=self._note.number + 1)
+        return self._note.request_id
+
+    def _joins(self, found: StreamMeta) -> bool:
+        if found.outcome is None:
+            return not found.cancel_requested
+        is_new = self.asked.regenerates or found.body_gone
+        return found.outcome == COMPLETE and not is_new
+
+    async def _approved(
+        self, runtime: Runtime, chat: Chat, notes: Sequence[Note], approval: Approval
+    ) -> dict[str, Any]:
+        """Return what the user has answered, with the call as the log has it.
+
+        Raises:
+            Problem: 409 or 410.
+        """
+        key, asker = self.asked.answer.key, question_stream(approval.question_id)
+        newest = await chat.newest([note for note in notes if note.key != key])
+        if newest is None or newest.stream_id != asker:
+            raise _not_open()
+        try:
+            question = asked_question(await load_entries(runtime.log, newest.stream_id))
+        except (PositionGone, UnknownStream):
+            detail = "The question has expired: the server keeps it only for some time. Ask again."
+            raise Problem(410, "question-expired", detail) from None
+        call = None if question is None else question.call
+        if call is None or call.call_id != approval.call_id:
+            raise _not_open()
+        return {
+            "call_id": call.call_id,
+            "name": call.name,
+            "arguments": call.arguments,
+            "approved": approval.approved,
+            "reason": approval.reason,
+        }
+
+    def _ask(self, approved: dict[str, Any] | None) -> Ask:
+        asked = self.asked
+        messages, metadata = [*asked.messages], {**asked.settings}
+        if approved is not None:
+            metadata["approval"] = approved
+            messages.append(ChatMessage.user(_spoken(approved)))
+        session_id = f"{PROTOCOL}:{self.stream_id.hex}"
+        if asked.is_in_store and asked.chat_id is not None:
+            session_id = session_of(PROTOCOL, asked.chat_id)
+        return Ask(
+            messages=messages,
+            session_id=session_id,
+            is_in_store=asked.is_in_store,
+            metadata={"ai_sdk": metadata},
+            can_rewind="reset-step" in asked.answer.capabilities,
+        )
+
+
+def check_chat_id(chat_id: Any) -> str:
+    """Return the id of a chat.
+
+    Raises:
+        Problem: 400.
+    """
+    if not is_id(chat_id) or "/" in chat_id:
+        rule = f"must have 1 to {MAX_ID} printable characters and no slash"
+        raise bad_request("id", f"id {rule}.")
+    if run_stream(chat_id) is not None:
+        raise bad_request("id", "id must not be the id of a run.")
+    return chat_id
+
+
+def _asked(values: dict[str, Any]) -> Asked:
+    trigger = values.get("trigger") or "submit-message"
+    if trigger not in ("submit-message", "regenerate-message"):
+        rule = "trigger must be submit-message or regenerate-message."
+        raise bad_request("trigger", rule)
+    chat_id = None if values.get("id") is None else check_chat_id(values["id"])
+    regenerates = trigger == "regenerate-message"
+    given, is_in_store = _given(values, chat_id, regenerates=regenerates)
+    messages: list[ChatMessage] = []
+    for index, message in enumerate(given):
+        messages += messages_of(message, "message" if is_in_store else f"messages.{index}")
+    capabilities, approval = _capabilities(values), approval_in(given[-1])
+    if approval is not None and chat_id is None:
+        raise bad_request("id", "id must be given with the answer to a question.")
+    key = fingerprint(to_json([chat_id or uuid4().hex, trigger, capabilities, is_in_store, given]))
+    return Asked(
+        messages=messages,
+        is_in_store=is_in_store,
+        chat_id=chat_id,
+        regenerates=regenerates,
+        answer=Answer(key, capabilities, _continued(given[-1]), approval),
+        settings={name: value for name, value in values.items() if name not in _OWN_NAMES},
+    )
+
+
+def _given(
+    values: dict[str, Any], chat_id: str | None, *, regenerates: bool
+) -> tuple[list[Any], bool]:
+    """Return the messages of a body, and whether the store has those before them."""
+    if "messages" not in values and values.get("message") is not None:
+        if chat_id is None:
+            raise bad_request("id", "id must be given with message: it names the conversation.")
+        if regenerates:
+            rule = "message cannot be used with regenerate-message: send messages."
+            raise bad_request("message", rule)
+        return [values["message"]], True
+    messages = values.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise bad_request("messages", "messages must be a list with at least one message.")
+    return messages, False
+
+
+def _continued(last: dict[str, Any]) -> str:
+    """Return the id of the message that the answer continues, empty if it begins one."""
+    if last["role"] != "assistant":
+        return ""
+    if not is_id(last.get("id")):
+        raise bad_request("messages", "The last message needs an id, because it is continued.")
+    return str(last["id"])
+
+
+def _capabilities(values: dict[str, Any]) -> list[str]:
+    given = values.get("capabilities")
+    if given is None:
+        return []
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise bad_request("capabilities", "capabilities must be a list of names of chunks.")
+    return [name for name in CAPABILITIES if name in given]
+
+
+def _spoken(approval: dict[str, Any]) -> str:
+    if approval["approved"]:
+        return "approved"
+    return f"denied: {approval['reason']}" if approval["reason"] else "denied"
+
+
+def _not_open() -> Problem:
+    detail = "This question is not open: it was answered before, or a later message came after it."
+    return Problem(409, "question-not-open", detail)

@@ -1,0 +1,290 @@
+"""The routes for pages that use the AI SDK, and their handlers.
+
+An answer is read in two ways. By its chat: the answer that is running, from the beginning of its
+message, for a page that was loaded again. By its run and the number of a chunk: the rest, for a
+transport that lost its connection.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..answer import valid_entries
+from ..engine._runtime import Runtime
+from ..errors import PositionGone, UnknownStream
+from ..http._admission import Admission, StreamRequest, owned
+from ..http._answers import AnswerStream, feed_up_to, load_entries, resumed
+from ..http._chat_body import bad_request
+from ..http._chats import Chat, Note
+from ..http._decision import RequestFacts
+from ..http._gate import Gate
+from ..http._hosts import route_table
+from ..http._problems import Problem, too_many_requests
+from ..log.base import StreamMeta
+from ..observe import _log_lines
+from . import AISDK, Answer, answer_in, message_stream, run_id, run_stream
+from ._request import PROTOCOL, ChatRequest, check_chat_id
+from ._writer import FINISH_ALONE, ChunkWriter, Earlier
+
+__all__ = ["AISDKRoutes"]
+
+_HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
+_TAIL: Final = "x-workflow-stream-tail-index"
+_INDEX = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_MIN_SECRET: Final = 16  # characters of the id of a chat that anybody may ask for
+
+
+class AISDKRoutes:
+    """The handlers; `runtime` returns the runtime of this event loop."""
+
+    def __init__(
+        self, settings: AISDK, gate: Gate, runtime: Callable[[], Awaitable[Runtime]]
+    ) -> None:
+        self._settings = settings
+        self._gate = gate
+        self._runtime = runtime
+        self._admission = Admission(gate, runtime)
+
+    def table(self) -> list[Route]:
+        """Return the routes."""
+        path = self._settings.path
+        return route_table(
+            [
+                ({"POST"}, path, self.chat),
+                ({"GET", "DELETE"}, f"{path}/{{chat_id}}/stream", self.stream),
+            ]
+        )
+
+    async def chat(self, request: Request) -> Response:
+        """Answer a message, or join the answer to it."""
+        admitted = await self._admission.admit(ChatRequest(request, self._gate.options))
+        answer = answer_in(admitted.meta.fingerprint)
+        assert answer is not None  # noqa: S101 - the stream was opened for such a request
+        runtime, meta = admitted.runtime, admitted.meta
+        writer = self._writer(meta, answer)
+        pending, headers = writer.start(), _headers(meta)
+        response = AnswerStream(runtime, meta, writer, pending=pending, headers=headers)
+        runtime.producers.add_reader(meta, admitted.reader)
+        return response
+
+    def _writer(
+        self,
+        meta: StreamMeta,
+        answer: Answer,
+        after: int = -1,
+        earlier: Sequence[Earlier] | None = None,
+    ) -> ChunkWriter:
+        most = self._settings.max_tool_result
+        return ChunkWriter(meta.stream_id, answer, most, after=after, earlier=earlier)
+
+    async def stream(self, request: Request) -> Response:
+        """Read the answer of a chat or of a run, or stop it."""
+        if request.method == "DELETE":
+            return await self._stop(request)
+        start = _start_index(request)
+        stream_id = run_stream(request.path_params["chat_id"])
+        if stream_id is not None:
+            return await self._read(request, stream_id, start or 0)
+        found = await self._in_chat(request)
+        is_rest = start is not None and start > 0
+        if found is None or (found.newest.outcome is not None and not is_rest):
+            return _nothing(start)
+        if is_rest and found.has_several:
+            raise _several_answers()
+        earlier = await found.earlier()
+        if earlier is None:
+            return _nothing(start)
+        return await self._read(request, found.newest.stream_id, start or 0, earlier)
+
+    async def _read(
+        self,
+        request: Request,
+        stream_id: UUID,
+        start: int,
+        earlier: Sequence[Earlier] | None = None,
+    ) -> Response:
+        """Return the chunks from a number on, a negative one being counted from the end."""
+        admitted = await self._admission.admit(_ReadRequest(request, stream_id))
+        runtime, meta = admitted.runtime, admitted.meta
+        try:
+            response = await self._resumed(runtime, meta, start, earlier)
+            if response is None:
+                return _all_read()
+            runtime.producers.add_reader(meta, admitted.reader)
+        finally:
+            admitted.reader.release()  # unless it was handed on
+        runtime.producers.metrics.resumed()
+        _log_lines.resumed(meta, start)
+        return response
+
+    async def _resumed(
+        self, runtime: Runtime, meta: StreamMeta, start: int, earlier: Sequence[Earlier] | None
+    ) -> AnswerStream | None:
+        """Return the chunks from a number on, None if the client has all of them.
+
+        Raises:
+            Problem: 410.
+            LogError: the log does not answer.
+        """
+        answer = answer_in(meta.fingerprint)
+        if answer is None:
+            raise UnknownStream(meta.stream_id)  # of another protocol
+        if meta.body_gone:
+            raise PositionGone(meta.stream_id, 0)
+        headers = _headers(meta)
+        if start < 0:
+            counted = self._writer(meta, answer, earlier=earlier)
+            counted.start()
+            await feed_up_to(runtime.log, meta, counted, meta.last_seq)
+            headers[_TAIL] = str(counted.number - 1)
+            start = max(counted.number + start, 0)
+        writer = self._writer(meta, answer, start - 1, earlier)
+        response = await resumed(runtime, meta, writer, start - 1, headers)
+        if response is None and (meta.outcome is None or runtime.log.may_forget):
+            detail = f"This answer has no chunk {start}, or another one may have its number by now."
+            raise Problem(410, "position-gone", f"{detail} Load the page again.")
+        return response
+
+    async def _stop(self, request: Request) -> Response:
+        """Cancel the answer of a run, or the newest one of a chat; nothing is said about it."""
+        stream_id = run_stream(request.path_params["chat_id"])
+        if stream_id is None:
+            found = await self._in_chat(request)
+            if found is not None:
+                await found.runtime.producers.cancel(found.newest)
+            return Response(status_code=204)
+        principal = await self._gate.principal_in_turn(request)
+        runtime = await self._runtime()
+        with suppress(UnknownStream):
+            await runtime.producers.cancel(await owned(runtime, principal, stream_id))
+        return Response(status_code=204)
+
+    async def _in_chat(self, request: Request) -> "_Found | None":
+        """Return the newest answer of the chat in the path, None if there is none.
+
+        Raises:
+            Problem: 400, 401 or 429.
+        """
+        principal = await self._gate.principal_in_turn(request)
+        chat_id = check_chat_id(request.path_params["chat_id"])
+        if not self._gate.has_keys and len(chat_id) < _MIN_SECRET:
+            rule = f"must have at least {_MIN_SECRET} characters on a server without keys"
+            raise bad_request("id", f"The id of the chat {rule}: whoever knows it can read it.")
+        if wait := await self._gate.take_token(principal):
+            raise too_many_requests(self._gate.options, wait)
+        await self._gate.give_token_back(principal)  # reading the answer takes it
+        runtime = await self._runtime()
+        chat = Chat(runtime.log, principal, PROTOCOL, chat_id)
+        notes = await chat.notes()
+        newest = await chat.newest(notes)
+        return None if newest is None else _Found(runtime, notes, newest)
+
+
+class _Found(NamedTuple):
+    """The newest answer of a chat, and the notes of all of them."""
+
+    runtime: Runtime
+    notes: Sequence[Note]
+    newest: StreamMeta
+
+    @property
+    def has_several(self) -> bool:
+        """True if the chat has more than one answer."""
+        return len({note.request_id for note in self.notes}) > 1
+
+    async def earlier(self) -> list[Earlier] | None:
+        """Return the earlier answers of the same message, None if one of them is not known."""
+        log, principal = self.runtime.log, self.newest.principal
+        answer = answer_in(self.newest.fingerprint)
+        name = "" if answer is None else answer.continues
+        if not name:
+            return []
+        known: dict[UUID, StreamMeta] = {}
+        first = message_stream(name)
+        if first is None:
+            return None  # the message was not begun here
+        with suppress(UnknownStream):
+            known[first] = await owned(self.runtime, principal, first)
+        for note in reversed(self.notes):
+            found = await log.find(principal, note.request_id) if note.message_id == name else None
+            if found is not None:
+                known[found.stream_id] = found
+        known.pop(self.newest.stream_id, None)
+        if first not in known:
+            return None
+        return await self._load([*known.values()])
+
+    async def _load(self, streams: Sequence[StreamMeta]) -> list[Earlier] | None:
+        earlier = []
+        for meta in streams:
+            answer = answer_in(meta.fingerprint)
+            if answer is None or meta.body_gone:
+                return None
+            entries = valid_entries(await load_entries(self.runtime.log, meta.stream_id))
+            earlier.append(Earlier(meta.stream_id, answer, [entry for _, entry in entries]))
+        return earlier
+
+
+class _ReadRequest(StreamRequest):
+    """A `GET` of a stream."""
+
+    def __init__(self, request: Request, stream_id: UUID) -> None:
+        super().__init__(request)
+        self._reads = stream_id
+
+    def facts(self, principal: str) -> RequestFacts:
+        """Return the stream that is read."""
+        return RequestFacts(principal, reads=self._reads)
+
+
+def _headers(meta: StreamMeta) -> dict[str, str]:
+    return {**_HEADERS, "x-workflow-run-id": run_id(meta.stream_id)}
+
+
+def _start_index(request: Request) -> int | None:
+    """Return the number of the chunk to begin with, None if none is given.
+
+    Raises:
+        Problem: 400.
+    """
+    given = request.query_params.get("startIndex")
+    if given is None:
+        return None
+    if not _INDEX.fullmatch(given):
+        raise bad_request("startIndex", "startIndex must be a whole number.")
+    return int(given)
+
+
+def _nothing(start: int | None) -> Response:
+    """Return the response if no answer is running.
+
+    Each transport takes another one for that, and any error for a defect.
+
+    Raises:
+        Problem: 404, the client has a part of an answer.
+    """
+    if start is None:
+        return Response(status_code=204)
+    if start > 0:
+        detail = "The answer has expired: the server keeps it only for some time after its end."
+        raise Problem(404, "answer-expired", detail)
+    return _all_read()
+
+
+def _all_read() -> Response:
+    headers = {**_HEADERS, "Cache-Control": "no-cache, no-transform"}
+    return Response(FINISH_ALONE, headers=headers, media_type="text/event-stream")
+
+
+def _several_answers() -> Problem:
+    detail = (
+        "This chat has several answers, and a number of a chunk does not say in which one: use the "
+        "id of the run, which the header x-workflow-run-id has, in place of the id of the chat."
+    )
+    return Problem(409, "several-answers", detail)

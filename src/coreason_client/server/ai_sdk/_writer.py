@@ -1,0 +1,324 @@
+"""The chunks of an answer, as `useChat` reads them. No I/O.
+
+One answer is one step of a message, so that a client can drop all of it: on a rewind, the chunk
+`reset-step` does so, and what is still valid is written once more, with one chunk for each part.
+Every body ends with `finish` and the end mark, also after an error: without it, a transport of the
+SDK asks again and again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from ..answer import (
+    AnswerEvent,
+    AnswerFold,
+    Artifact,
+    Began,
+    Cited,
+    Ended,
+    Finished,
+    Markdown,
+    Media,
+    Other,
+    Part,
+    Progress,
+    Question,
+    Rewound,
+    Text,
+    Thought,
+    ToolCall,
+    ToolResult,
+    Warned,
+    Writer,
+    as_text,
+    cut,
+    event_frame,
+)
+from . import Answer, message_id, question_id
+
+__all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier"]
+
+_DONE: Final = b"data: [DONE]\n\n"
+FINISH_ALONE: Final = event_frame({"type": "finish"}) + _DONE
+"""The body for a reader that has everything."""
+_MAX_FILE: Final = 262_144  # bytes of a file that are sent as a URL
+_NAMES: Final = {Part.TEXT: "text", Part.THOUGHTS: "reasoning"}
+_REASONS: Final = {"length": "length", "content_filter": "content-filter"}
+_OWN_TOOL: Final = {"providerExecuted": True, "dynamic": True}
+_LOST_CALL: Final = "The answer ended before the call did."
+_REWOUND: Final = (
+    "The agent was restarted and takes back words that were sent, which this page does not allow: "
+    "ask again."
+)
+_USAGE: Final[Mapping[str, str]] = {
+    "prompt_tokens": "inputTokens",
+    "completion_tokens": "outputTokens",
+    "total_tokens": "totalTokens",
+    "cached_tokens": "cachedInputTokens",
+    "cache_write_tokens": "cacheWriteInputTokens",
+    "reasoning_tokens": "reasoningTokens",
+}
+
+
+class Earlier:
+    """An earlier answer of the same message, for a reader that begins the message anew."""
+
+    def __init__(self, stream_id: UUID, answer: Answer, entries: Iterable[bytes]) -> None:
+        self.stream_id = stream_id
+        self.answer = answer
+        self.entries = entries
+
+
+class ChunkWriter(Writer):
+    """Writes the chunks after the number `after`, counted from 0.
+
+    With `earlier`, the message is written from its beginning.
+    """
+
+    text_types = (Markdown,)
+
+    def __init__(
+        self,
+        stream_id: UUID,
+        answer: Answer,
+        max_tool_result: int,
+        *,
+        after: int = -1,
+        earlier: Sequence[Earlier] | None = None,
+    ) -> None:
+        super().__init__()
+        self._stream_id = stream_id
+        self._answer = answer
+        self._max_tool_result = max_tool_result
+        self._after = after
+        self._earlier = earlier
+        self._number = 0
+        self._parts = 0  # that have begun
+        self._sources = 0
+        self._frame = b""  # of a piece of text of the open part
+        self._thoughts = 0  # of the open part
+        self._asked_call: str | None = None
+        self._is_earlier = False
+
+    @property
+    def number(self) -> int:
+        """The number of the next chunk."""
+        return self._number
+
+    @property
+    def takes_back(self) -> bool:
+        """True if the client knows the chunk for it."""
+        return "reset-step" in self._answer.capabilities
+
+    @property
+    def _position(self) -> int:
+        return self._number
+
+    def start(self) -> bytes:
+        """Return the chunks before the first packet."""
+        self._emit("start", messageId=self._answer.continues or message_id(self._stream_id))
+        stream_id, answer = self._stream_id, self._answer
+        self._is_earlier = True
+        for one in self._earlier or ():
+            self._stream_id, self._answer = one.stream_id, one.answer
+            self._begin_step()
+            self._add_joined(one.entries)
+        self._stream_id, self._answer, self._is_earlier = stream_id, answer, False
+        self._begin_step()
+        return self._take()
+
+    def _begin_step(self) -> None:
+        approval = self._answer.approval
+        # Otherwise the client itself has the approval in its message.
+        if self._earlier is not None and approval is not None and self._can("response"):
+            reason = {} if approval.reason is None else {"reason": approval.reason}
+            told = {"approvalId": approval.question_id, "approved": approval.approved, **reason}
+            self._emit("tool-approval-response", **told)
+        self.fold = AnswerFold()
+        self._asked_call = None
+        self._emit("start-step")
+
+    def _can(self, approval: str) -> bool:
+        return f"tool-approval-{approval}" in self._answer.capabilities
+
+    def _take_back(self, kept: Iterable[tuple[int, bytes]]) -> None:
+        self.fold = AnswerFold()
+        self._asked_call = None
+        self._emit("reset-step")
+        self._add_joined(entry for _, entry in kept)
+
+    def _piece(self, text: bytes) -> bytes:
+        number = self._number
+        self._number = number + 1
+        return self._frame % text if number > self._after else b""
+
+    def _emit(self, kind: str, **members: Any) -> None:
+        number = self._number
+        self._number = number + 1
+        if number > self._after or kind == "finish":
+            self._out.append(event_frame({"type": kind, **members}))
+
+    def _add(self, event: AnswerEvent) -> None:
+        match event:
+            case Began(part):
+                self._begin(part)
+            case Ended(part):
+                self._emit(f"{_NAMES[part]}-end", id=self._part_id(part))
+            case Text(text):
+                self._add_piece(text)
+            case Thought(text):
+                self._add_thought(text)
+            case ToolCall():
+                self._add_call(event)
+            case ToolResult():
+                self._add_result(event)
+            case Rewound():
+                self._emit("error", errorText=_REWOUND, code="rewound")
+                self._end("error")
+            case Finished():
+                self._finish(event)
+            case _:
+                self._add_data(event)
+
+    # Text and thoughts.
+
+    def _part_id(self, part: Part) -> str:
+        return f"{_NAMES[part]}-{self._parts}"
+
+    def _begin(self, part: Part) -> None:
+        self._parts += 1
+        part_id = self._part_id(part)
+        self._emit(f"{_NAMES[part]}-start", id=part_id)
+        self._thoughts = 0
+        self._paragraph_at = self._number
+        self._frame = b'data: {"type":"text-delta","id":"%b","delta":%%b}\n\n' % part_id.encode()
+
+    def _add_thought(self, text: str) -> None:
+        before = "\n\n" if self._thoughts else ""
+        self._thoughts += 1
+        delta = {"id": self._part_id(Part.THOUGHTS), "delta": f"{before}{text}"}
+        self._emit("reasoning-delta", **delta)
+
+    # Tool calls. The client must not execute them, so they are marked.
+
+    def _add_call(self, call: ToolCall) -> None:
+        approval = self._answer.approval
+        if approval is not None and approval.call_id == call.call_id:
+            return  # the message has this call: the user was asked about it
+        shown = {"toolCallId": call.call_id, "toolName": call.name, "input": call.arguments}
+        self._emit("tool-input-available", **shown, **_OWN_TOOL)
+
+    def _add_result(self, result: ToolResult) -> None:
+        call_id, value = result.call.call_id, result.value
+        if not result.has_ended:
+            if call_id != self._asked_call:
+                self._emit(
+                    "tool-output-error", toolCallId=call_id, errorText=_LOST_CALL, **_OWN_TOOL
+                )
+            return
+        text = as_text(value)
+        shown = cut(text, self._max_tool_result)
+        if result.is_error:
+            self._emit("tool-output-error", toolCallId=call_id, errorText=shown, **_OWN_TOOL)
+        else:
+            output = value if shown is text else shown
+            self._emit("tool-output-available", toolCallId=call_id, output=output, **_OWN_TOOL)
+
+    # Everything else.
+
+    def _add_data(self, event: AnswerEvent) -> None:
+        match event:
+            case Cited(citations):
+                for one in citations:
+                    self._sources += 1
+                    name = f"source-{self._sources}"
+                    self._emit("source-url", sourceId=name, url=one["uri"], title=one["title"])
+            case Media(items):
+                for item in items:
+                    self._emit("file", url=item["url"], mediaType=item["mime_type"])
+            case Artifact(data):
+                self._add_artifact(data)
+            case Question():
+                self._ask(event)
+            case Progress(data):
+                self._emit("data-progress", data=data, transient=True)
+            case Warned(error):
+                shown = {"code": error["code"], "message": error["message"]}
+                self._emit("data-warning", data=shown)
+            case Other(own):
+                self._add_own(own)
+
+    def _add_artifact(self, data: dict[str, Any]) -> None:
+        rest = []
+        for part in data["parts"]:
+            url = _file_url(part)
+            if url is None:
+                rest.append({name: value for name, value in part.items() if name != "raw"})
+            else:
+                media_type = part.get("mediaType")
+                known = media_type if isinstance(media_type, str) else "application/octet-stream"
+                self._emit("file", url=url, mediaType=known)
+        if rest:
+            self._emit("data-artifact", data={**data, "parts": rest})
+
+    def _ask(self, question: Question) -> None:
+        name, call = question_id(self._stream_id), question.call
+        if call is not None:
+            self._asked_call = call.call_id
+        if call is not None and self._can("request"):
+            self._emit("tool-approval-request", approvalId=name, toolCallId=call.call_id)
+            return
+        about = {} if call is None else {"toolCallId": call.call_id}
+        self._emit("data-question", id=name, data={"question": question.text, **about})
+
+    def _add_own(self, event: dict[str, Any]) -> None:
+        """Write an agent's own event; one that is named like a chunk of data is sent as one."""
+        kind = event.get("type")
+        if not isinstance(kind, str) or not kind.startswith("data-"):
+            self._emit("data-event", data=event)
+            return
+        members = {"data": event.get("data")}
+        if isinstance(event.get("id"), str):
+            members["id"] = event["id"]
+        if isinstance(event.get("transient"), bool):
+            members["transient"] = event["transient"]
+        self._emit(kind, **members)
+
+    # The end.
+
+    def _finish(self, event: Finished) -> None:
+        if self._is_earlier:
+            self._emit("finish-step")
+            return
+        if event.error is None:
+            self._emit("finish-step")
+            self._end(_REASONS.get(event.limit or "", "stop"), asks=event.asks)
+        elif event.error["code"] == "cancelled":
+            self._emit("abort")
+            self._end("other")
+        else:
+            error = event.error
+            self._emit("error", errorText=error["message"], code=error["code"])
+            self._end("error")
+
+    def _end(self, reason: str, *, asks: str | None = None) -> None:
+        metadata: dict[str, Any] = {} if asks is None else {"asks": asks}
+        if (usage := self.fold.usage) is not None:
+            # In this order: every process must write the same bytes.
+            named = {told: usage[name] for name, told in _USAGE.items() if name in usage}
+            metadata["usage"] = named
+        told = {"messageMetadata": metadata} if metadata else {}
+        self._emit("finish", finishReason=reason, **told)
+        self._out.append(_DONE)
+        self.has_ended = True
+
+
+def _file_url(part: Mapping[str, Any]) -> str | None:
+    """Return the URL of a part that is a file, None for other content and for a large file."""
+    url, raw = part.get("url"), part.get("raw")
+    if isinstance(url, str):
+        return url
+    if not isinstance(raw, str) or len(raw) * 3 > _MAX_FILE * 4:
+        return None
+    return f"data:{part.get('mediaType') or 'application/octet-stream'};base64,{raw}"
