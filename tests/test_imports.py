@@ -374,6 +374,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "starlette": (
         "coreason_client.inspector",
         "coreason_client.server.a2a",
+        "coreason_client.server.ai_sdk",
         "coreason_client.server.app",
         "coreason_client.server.cap",
         "coreason_client.server.group",

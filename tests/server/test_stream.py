@@ -268,9 +268,7 @@ async def test_an_artifact_is_an_event() -> None:
     ],
 )
 @aio
-async def test_a_question_is_text_and_ends_the_stream(
-    options: dict[str, Any], reason: str
-) -> None:
+async def test_a_question_is_text_and_ends_the_stream(options: dict[str, Any], reason: str) -> None:
     log, stream = await begin()
     await stream.ask("Where to?", **options)
     question, text, close = await packets(log, stream.stream_id)

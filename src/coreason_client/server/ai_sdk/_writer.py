@@ -43,6 +43,7 @@ _DONE: Final = b"data: [DONE]\n\n"
 FINISH_ALONE: Final = event_frame({"type": "finish"}) + _DONE
 """The body for a reader that has everything."""
 _MAX_FILE: Final = 262_144  # bytes of a file that are sent as a URL
+_UNKNOWN_TYPE: Final = "application/octet-stream"
 _NAMES: Final = {Part.TEXT: "text", Part.THOUGHTS: "reasoning"}
 _REASONS: Final = {"length": "length", "content_filter": "content-filter"}
 _OWN_TOOL: Final = {"providerExecuted": True, "dynamic": True}
@@ -234,33 +235,11 @@ class ChunkWriter(Writer):
                     self._sources += 1
                     name = f"source-{self._sources}"
                     self._emit("source-url", sourceId=name, url=one["uri"], title=one["title"])
-            case Media(items):
-                for item in items:
-                    self._emit("file", url=item["url"], mediaType=item["mime_type"])
-            case Artifact(data):
-                self._add_artifact(data)
             case Question():
                 self._ask(event)
-            case Progress(data):
-                self._emit("data-progress", data=data, transient=True)
-            case Warned(error):
-                shown = {"code": error["code"], "message": error["message"]}
-                self._emit("data-warning", data=shown)
-            case Other(own):
-                self._add_own(own)
-
-    def _add_artifact(self, data: dict[str, Any]) -> None:
-        rest = []
-        for part in data["parts"]:
-            url = _file_url(part)
-            if url is None:
-                rest.append({name: value for name, value in part.items() if name != "raw"})
-            else:
-                media_type = part.get("mediaType")
-                known = media_type if isinstance(media_type, str) else "application/octet-stream"
-                self._emit("file", url=url, mediaType=known)
-        if rest:
-            self._emit("data-artifact", data={**data, "parts": rest})
+            case _:
+                for kind, members in _data(event):
+                    self._emit(kind, **members)
 
     def _ask(self, question: Question) -> None:
         name, call = question_id(self._stream_id), question.call
@@ -271,19 +250,6 @@ class ChunkWriter(Writer):
             return
         about = {} if call is None else {"toolCallId": call.call_id}
         self._emit("data-question", id=name, data={"question": question.text, **about})
-
-    def _add_own(self, event: dict[str, Any]) -> None:
-        """Write an agent's own event; one that is named like a chunk of data is sent as one."""
-        kind = event.get("type")
-        if not isinstance(kind, str) or not kind.startswith("data-"):
-            self._emit("data-event", data=event)
-            return
-        members = {"data": event.get("data")}
-        if isinstance(event.get("id"), str):
-            members["id"] = event["id"]
-        if isinstance(event.get("transient"), bool):
-            members["transient"] = event["transient"]
-        self._emit(kind, **members)
 
     # The end.
 
@@ -314,6 +280,54 @@ class ChunkWriter(Writer):
         self.has_ended = True
 
 
+_Chunk = tuple[str, dict[str, Any]]
+
+
+def _data(event: AnswerEvent) -> list[_Chunk]:
+    """Return the chunks for what is neither text nor a tool call."""
+    match event:
+        case Media(items):
+            return [("file", {"url": one["url"], "mediaType": one["mime_type"]}) for one in items]
+        case Artifact(data):
+            return _artifact(data)
+        case Progress(data):
+            return [("data-progress", {"data": data, "transient": True})]
+        case Warned(error):
+            shown = {"code": error["code"], "message": error["message"]}
+            return [("data-warning", {"data": shown})]
+        case Other(own):
+            return [_own(own)]
+    return []
+
+
+def _artifact(data: dict[str, Any]) -> list[_Chunk]:
+    chunks: list[_Chunk] = []
+    rest = []
+    for part in data["parts"]:
+        url, media_type = _file_url(part), part.get("mediaType")
+        if url is None:
+            rest.append({name: value for name, value in part.items() if name != "raw"})
+        else:
+            known = media_type if isinstance(media_type, str) else _UNKNOWN_TYPE
+            chunks.append(("file", {"url": url, "mediaType": known}))
+    if rest:
+        chunks.append(("data-artifact", {"data": {**data, "parts": rest}}))
+    return chunks
+
+
+def _own(event: dict[str, Any]) -> _Chunk:
+    """Return the chunk for an agent's own event; one with the name of a chunk of data is one."""
+    kind = event.get("type")
+    if not isinstance(kind, str) or not kind.startswith("data-"):
+        return "data-event", {"data": event}
+    members = {"data": event.get("data")}
+    if isinstance(event.get("id"), str):
+        members["id"] = event["id"]
+    if isinstance(event.get("transient"), bool):
+        members["transient"] = event["transient"]
+    return kind, members
+
+
 def _file_url(part: Mapping[str, Any]) -> str | None:
     """Return the URL of a part that is a file, None for other content and for a large file."""
     url, raw = part.get("url"), part.get("raw")
@@ -321,4 +335,4 @@ def _file_url(part: Mapping[str, Any]) -> str | None:
         return url
     if not isinstance(raw, str) or len(raw) * 3 > _MAX_FILE * 4:
         return None
-    return f"data:{part.get('mediaType') or 'application/octet-stream'};base64,{raw}"
+    return f"data:{part.get('mediaType') or _UNKNOWN_TYPE};base64,{raw}"
