@@ -256,8 +256,10 @@ class ChunkWriter(Writer):
     def _finish(self, event: Finished) -> None:
         if self._is_earlier:
             self._emit("finish-step")
-            return
-        if event.error is None:
+            metadata = self._metadata(event.asks) if event.error is None else {}
+            if metadata:
+                self._emit("message-metadata", messageMetadata=metadata)
+        elif event.error is None:
             self._emit("finish-step")
             self._end(_REASONS.get(event.limit or "", "stop"), asks=event.asks)
         elif event.error["code"] == "cancelled":
@@ -268,12 +270,18 @@ class ChunkWriter(Writer):
             self._emit("error", errorText=error["message"], code=error["code"])
             self._end("error")
 
-    def _end(self, reason: str, *, asks: str | None = None) -> None:
-        metadata: dict[str, Any] = {} if asks is None else {"asks": asks}
+    def _metadata(self, asks: str | None) -> dict[str, Any]:
+        metadata: dict[str, Any] = {}
+        if asks is not None or self._answer.continues:
+            metadata["asks"] = asks  # None takes back what the message has said before
         if (usage := self.fold.usage) is not None:
             # In this order: every process must write the same bytes.
             named = {told: usage[name] for name, told in _USAGE.items() if name in usage}
             metadata["usage"] = named
+        return metadata
+
+    def _end(self, reason: str, *, asks: str | None = None) -> None:
+        metadata = self._metadata(asks)
         told = {"messageMetadata": metadata} if metadata else {}
         self._emit("finish", finishReason=reason, **told)
         self._out.append(_DONE)
