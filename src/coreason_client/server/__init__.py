@@ -37,12 +37,14 @@ from .sync_stream import SyncAgentStream
 
 if TYPE_CHECKING:
     from .a2a import A2A
+    from .ag_ui import AGUI
     from .group import AgentGroup
     from .log import ValkeyStreamLog
     from .openai import OpenAIAPI
 
 __all__ = [
     "A2A",
+    "AGUI",
     "AgentApp",
     "AgentGroup",
     "AgentStream",
@@ -86,6 +88,7 @@ __all__ = [
 _LAZY = {
     "ValkeyStreamLog": ".log",
     "A2A": ".a2a",
+    "AGUI": ".ag_ui",
     "AgentGroup": ".group",
     "OpenAIAPI": ".openai",
 }

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from coreason_client.a2a.types import AgentCard
 
     from .a2a import A2A, GrpcServing, Operations
+    from .ag_ui import AGUI
     from .openai import OpenAIAPI
     from .openai._routes import OpenAIRoutes
 
@@ -214,6 +215,7 @@ class AgentApp:
             has all settings.
         openai: True to serve the agent over the OpenAI-compatible API too, as a model whose name is
             `agent_id`; an `OpenAIAPI` object has all settings.
+        ag_ui: True to serve the agent over AG-UI too; an `AGUI` object has all settings.
         page: True to serve a page at `/`, with which a browser talks to the agent.
 
     Raises:
@@ -259,6 +261,7 @@ class AgentApp:
         metrics_public: bool = False,
         a2a: "bool | AgentCard | A2A" = False,
         openai: "bool | OpenAIAPI" = False,
+        ag_ui: "bool | AGUI" = False,
         page: bool = False,
         _cuts: bool = False,
         _documents: Mapping[str, str] | None = None,
@@ -335,6 +338,8 @@ class AgentApp:
             table += self._a2a_routes(agent, name, a2a, public_url)
         if openai_routes is not None:
             table += openai_routes.table()
+        if ag_ui:
+            table += _ag_ui_table(ag_ui, gate, self._ready)
         if page:
             table += _page_routes(self._options, routes, self.has_keys, _documents, cuts)
         asgi = asgi_stack(table, self._parts)
@@ -564,6 +569,15 @@ def _openai_routes(
 
     refusals.openai = error_response
     return OpenAIRoutes(settings_of(openai), gate, runtime)
+
+
+def _ag_ui_table(
+    ag_ui: "bool | AGUI", gate: Gate, runtime: Callable[[], Awaitable[Runtime]]
+) -> list[Route]:
+    from .ag_ui import settings_of
+    from .ag_ui._routes import AGUIRoutes
+
+    return AGUIRoutes(settings_of(ag_ui), gate, runtime).table()
 
 
 def _page_routes(

@@ -29,8 +29,8 @@ from ._events import (
     Warned,
     as_markdown,
 )
-from ._fold import AnswerFold
-from ._writer import Writer, as_text, cut, event_frame
+from ._fold import AnswerFold, asked_question
+from ._writer import Writer, arguments_json, as_text, cut, event_frame
 
 __all__ = [
     "AnswerEvent",
@@ -53,9 +53,11 @@ __all__ = [
     "ToolResult",
     "Warned",
     "Writer",
+    "arguments_json",
     "as_markdown",
     "as_packet",
     "as_text",
+    "asked_question",
     "cut",
     "delta_json",
     "event_frame",
