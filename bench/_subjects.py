@@ -24,7 +24,7 @@ SUBJECTS = (
     "durable",
     "a2a",
     "a2a-server",
-    "openai-server",
+    "protocols",
     "llm",
 )
 

@@ -106,7 +106,7 @@ def _ours(log: StreamLog) -> AgentApp:
             await asyncio.sleep(PERIOD)
         await asyncio.sleep(_PAUSE)
 
-    return AgentApp(agent, log=log, agent_id=MODEL, openai=True)
+    return AgentApp(agent, log=log, agent_id=MODEL, openai=True, ai_sdk=True, ag_ui=True)
 
 
 def _on_valkey(address: str) -> AgentApp:

@@ -380,8 +380,8 @@ _FOR_REQUESTS = (
     ),
     _anywhere(
         "packets that are no longer kept are served",
-        "        if meta.body_gone:",
-        "        if False:",
+        "        if meta.body_gone:\n            raise PositionGone(meta.stream_id, after.seq)",
+        "        if False:\n            raise PositionGone(meta.stream_id, after.seq)",
         f"{_REFUSALS}::test_a_position_that_is_gone_gets_410_for_a_day",
     ),
     _anywhere(

@@ -35,7 +35,8 @@ from ..answer import (
     cut,
     event_frame,
 )
-from . import Answer, message_id, question_id
+from ..http._questions import question_id
+from . import AnswerFacts, message_id
 
 __all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier"]
 
@@ -65,10 +66,29 @@ _USAGE: Final[Mapping[str, str]] = {
 class Earlier:
     """An earlier answer of the same message, for a reader that begins the message anew."""
 
-    def __init__(self, stream_id: UUID, answer: Answer, entries: Iterable[bytes]) -> None:
+    def __init__(self, stream_id: UUID, answer: AnswerFacts, entries: Iterable[bytes]) -> None:
         self.stream_id = stream_id
         self.answer = answer
         self.entries = entries
+
+
+class _CallIds:
+    """The ids of calls; an agent may use one again after its result, and a client may not."""
+
+    def __init__(self) -> None:
+        self.asked: str | None = None
+        """The id of the call that a question is about."""
+        self._counts: dict[str, int] = {}
+
+    def begin(self, call: ToolCall) -> str:
+        """Return the id of a new call."""
+        self._counts[call.call_id] = self._counts.get(call.call_id, 0) + 1
+        return self.name(call)
+
+    def name(self, call: ToolCall) -> str:
+        """Return the id of the newest call with the id that the agent gave it."""
+        count = self._counts[call.call_id]
+        return call.call_id if count == 1 else f"{call.call_id}-{count}"
 
 
 class ChunkWriter(Writer):
@@ -82,7 +102,7 @@ class ChunkWriter(Writer):
     def __init__(
         self,
         stream_id: UUID,
-        answer: Answer,
+        answer: AnswerFacts,
         max_tool_result: int,
         *,
         after: int = -1,
@@ -96,10 +116,11 @@ class ChunkWriter(Writer):
         self._earlier = earlier
         self._number = 0
         self._parts = 0  # that have begun
+        self._part_id = ""  # of the open part
         self._sources = 0
         self._frame = b""  # of a piece of text of the open part
         self._thoughts = 0  # of the open part
-        self._asked_call: str | None = None
+        self._calls = _CallIds()
         self._is_earlier = False
 
     @property
@@ -132,20 +153,20 @@ class ChunkWriter(Writer):
     def _begin_step(self) -> None:
         approval = self._answer.approval
         # Otherwise the client itself has the approval in its message.
-        if self._earlier is not None and approval is not None and self._can("response"):
+        is_told = "tool-approval-response" in self._answer.capabilities
+        if self._earlier is not None and approval is not None and is_told:
             reason = {} if approval.reason is None else {"reason": approval.reason}
             told = {"approvalId": approval.question_id, "approved": approval.approved, **reason}
             self._emit("tool-approval-response", **told)
-        self.fold = AnswerFold()
-        self._asked_call = None
+        self._forget()
         self._emit("start-step")
 
-    def _can(self, approval: str) -> bool:
-        return f"tool-approval-{approval}" in self._answer.capabilities
+    def _forget(self) -> None:
+        self.fold = AnswerFold()
+        self._calls = _CallIds()
 
     def _take_back(self, kept: Iterable[tuple[int, bytes]]) -> None:
-        self.fold = AnswerFold()
-        self._asked_call = None
+        self._forget()
         self._emit("reset-step")
         self._add_joined(entry for _, entry in kept)
 
@@ -165,7 +186,7 @@ class ChunkWriter(Writer):
             case Began(part):
                 self._begin(part)
             case Ended(part):
-                self._emit(f"{_NAMES[part]}-end", id=self._part_id(part))
+                self._emit(f"{_NAMES[part]}-end", id=self._part_id)
             case Text(text):
                 self._add_piece(text)
             case Thought(text):
@@ -184,12 +205,9 @@ class ChunkWriter(Writer):
 
     # Text and thoughts.
 
-    def _part_id(self, part: Part) -> str:
-        return f"{_NAMES[part]}-{self._parts}"
-
     def _begin(self, part: Part) -> None:
         self._parts += 1
-        part_id = self._part_id(part)
+        part_id = self._part_id = f"{_NAMES[part]}-{self._parts}"
         self._emit(f"{_NAMES[part]}-start", id=part_id)
         self._thoughts = 0
         self._paragraph_at = self._number
@@ -198,22 +216,21 @@ class ChunkWriter(Writer):
     def _add_thought(self, text: str) -> None:
         before = "\n\n" if self._thoughts else ""
         self._thoughts += 1
-        delta = {"id": self._part_id(Part.THOUGHTS), "delta": f"{before}{text}"}
-        self._emit("reasoning-delta", **delta)
+        self._emit("reasoning-delta", id=self._part_id, delta=f"{before}{text}")
 
     # Tool calls. The client must not execute them, so they are marked.
 
     def _add_call(self, call: ToolCall) -> None:
-        approval = self._answer.approval
-        if approval is not None and approval.call_id == call.call_id:
+        approval, name = self._answer.approval, self._calls.begin(call)
+        if approval is not None and approval.call_id == name:
             return  # the message has this call: the user was asked about it
-        shown = {"toolCallId": call.call_id, "toolName": call.name, "input": call.arguments}
+        shown = {"toolCallId": name, "toolName": call.name, "input": call.arguments}
         self._emit("tool-input-available", **shown, **_OWN_TOOL)
 
     def _add_result(self, result: ToolResult) -> None:
-        call_id, value = result.call.call_id, result.value
+        call_id, value = self._calls.name(result.call), result.value
         if not result.has_ended:
-            if call_id != self._asked_call:
+            if call_id != self._calls.asked:
                 self._emit(
                     "tool-output-error", toolCallId=call_id, errorText=_LOST_CALL, **_OWN_TOOL
                 )
@@ -244,11 +261,11 @@ class ChunkWriter(Writer):
     def _ask(self, question: Question) -> None:
         name, call = question_id(self._stream_id), question.call
         if call is not None:
-            self._asked_call = call.call_id
-        if call is not None and self._can("request"):
-            self._emit("tool-approval-request", approvalId=name, toolCallId=call.call_id)
+            self._calls.asked = self._calls.name(call)
+        if call is not None and "tool-approval-request" in self._answer.capabilities:
+            self._emit("tool-approval-request", approvalId=name, toolCallId=self._calls.asked)
             return
-        about = {} if call is None else {"toolCallId": call.call_id}
+        about = {} if call is None else {"toolCallId": self._calls.asked}
         self._emit("data-question", id=name, data={"question": question.text, **about})
 
     # The end.

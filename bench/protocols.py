@@ -1,8 +1,8 @@
-"""The OpenAI-compatible API: CPU per chunk against prepared chunks and CAP, and a late resume.
+"""Protocols beside CAP: CPU per chunk against prepared chunks and CAP, and a late resume.
 
 One subject alone, under load for 50 s, for a profiler, as in `bench.tokens`:
 
-    .venv-bench/bin/python -m bench.openai_server "chat completions" "asyncio, h11"
+    .venv-bench/bin/python -m bench.protocols "chat completions" "asyncio, h11"
 """
 
 import json
@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+from uuid import uuid4
 
 from coreason_client.server import (
     AgentApp,
@@ -37,8 +38,10 @@ __all__ = ["table"]
 _TOKENS = 40
 _TOKENS_FOR_PROFILES = 900
 _MARK: Final = b':" token"'  # in each piece of text, in every protocol
-CHAT, RESPONSES, CAP = "chat completions", "responses", "CAP"
-_PROGRAMS = {CHAT: MEMORY, RESPONSES: MEMORY, CAP: MEMORY, CHUNKS: CHUNKS, EVENTS: EVENTS}
+CHAT, RESPONSES, AI_SDK, AG_UI = "chat completions", "responses", "AI SDK", "AG-UI"
+CAP = "CAP"
+_OURS = (CHAT, RESPONSES, AI_SDK, AG_UI, CAP)
+_PROGRAMS = {**dict.fromkeys(_OURS, MEMORY), CHUNKS: CHUNKS, EVENTS: EVENTS}
 _LATE = 100_000
 _LONGEST_START = 0.5  # seconds until the first byte of a late resume
 
@@ -58,7 +61,24 @@ def _responses(message: str, _: int) -> bytes:
     return _post("/v1/responses", {"model": MODEL, "input": message, "stream": True})
 
 
-_REQUESTS: dict[str, Callable[[str, int], bytes]] = {CHAT: _chat, RESPONSES: _responses}
+def _ai_sdk(message: str, number: int) -> bytes:
+    parts = [{"type": "text", "text": message}]
+    messages = [{"id": f"{number}", "role": "user", "parts": parts}]
+    return _post("/api/chat", {"id": uuid4().hex, "messages": messages})
+
+
+def _ag_ui(message: str, number: int) -> bytes:
+    messages = [{"id": f"{number}", "role": "user", "content": message}]
+    ids = {"threadId": uuid4().hex, "runId": uuid4().hex}
+    return _post("/ag-ui", {**ids, "messages": messages})
+
+
+_REQUESTS: dict[str, Callable[[str, int], bytes]] = {
+    CHAT: _chat,
+    RESPONSES: _responses,
+    AI_SDK: _ai_sdk,
+    AG_UI: _ag_ui,
+}
 
 
 def _load(kind: str, server: Child, tokens: int) -> Run:
@@ -88,8 +108,7 @@ def _rows(stack: str, effort: Effort) -> list[Row]:
     return [
         compare(cpu, CHAT, CHUNKS, at_most(1.0), where=where),
         compare(cpu, RESPONSES, EVENTS, at_most(1.0), where=where),
-        compare(cpu, CHAT, CAP, at_most(1.25), where=where),
-        compare(cpu, RESPONSES, CAP, at_most(1.25), where=where),
+        *(compare(cpu, kind, CAP, at_most(1.25), where=where) for kind in _OURS if kind != CAP),
     ]
 
 
@@ -110,33 +129,62 @@ def _receive(port: int, request: bytes) -> tuple[float, bytes]:
     return first, received
 
 
-def _late_resume(name: str, log: StreamLog, rounds: int) -> Row:
-    with running(AgentApp(_long_answer, log=log, agent_id=MODEL, openai=True)) as server:
-        _, answer = _receive(server.port, _responses("a long answer", 0))
-        found = re.search(rb'"id":"(resp_[0-9a-f]{32})"', answer)
-        if found is None or answer.count(b"event: response.output_text.delta") != _LATE:
+class _Late(NamedTuple):
+    """How a protocol resumes late: `path` has the id that `found` matches in the response."""
+
+    request: Callable[[str, int], bytes]
+    found: bytes
+    path: str
+    rest: bytes  # of the response to the resume, after its head: how it begins
+
+
+_LATE_RESUMES: Final = {
+    RESPONSES: _Late(
+        _responses,
+        rb'"id":"(resp_[0-9a-f]{32})"',
+        f"/v1/responses/{{}}?stream=true&starting_after={_LATE}",
+        f'"sequence_number":{_LATE + 1},'.encode(),
+    ),
+    AI_SDK: _Late(
+        _ai_sdk,
+        rb"x-workflow-run-id: (run_[0-9a-f]{32})",
+        f"/api/chat/{{}}/stream?startIndex={_LATE}",
+        b'"delta":" token"',
+    ),
+}
+
+
+def _late_resume(kind: str, name: str, log: StreamLog, rounds: int) -> Row:
+    late = _LATE_RESUMES[kind]
+    app = AgentApp(_long_answer, log=log, agent_id=MODEL, openai=True, ai_sdk=True)
+    with running(app) as server:
+        _, answer = _receive(server.port, late.request("a long answer", 0))
+        found = re.search(late.found, answer)
+        if found is None or answer.count(b'"delta":" token"') != _LATE:
             raise AssertionError("the answer is not whole")
-        path = f"/v1/responses/{found[1].decode()}?stream=true&starting_after={_LATE}"
+        path = late.path.format(found[1].decode())
         request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
         times = []
         for _ in range(rounds):
             first, rest = _receive(server.port, request)
-            if f'"sequence_number":{_LATE + 1},'.encode() not in rest[:4096]:
+            if late.rest not in rest[:4096]:
                 raise AssertionError("the resume does not begin with the next event")
             times.append(first)
-    goal = at_most(_LONGEST_START, seconds)
-    return amount(f"resume after event {_LATE:,}, first byte: {name}", times, seconds, goal)
+    what = f"{kind}, resume after event {_LATE:,}, first byte: {name}"
+    return amount(what, times, seconds, at_most(_LONGEST_START, seconds))
 
 
 def table(effort: Effort) -> Table:
-    """Compare both APIs with prepared chunks and with CAP, and time a late resume."""
+    """Compare the protocols with prepared chunks and with CAP, and time a late resume."""
     rounds = effort.fewer(2)
-    with tempfile.TemporaryDirectory() as folder:
-        late = [
-            _late_resume("memory log", MemoryStreamLog(), 3),
-            _late_resume("SQLite log", SQLiteStreamLog(Path(folder) / "log"), 3),
-        ]
-    title = f"The OpenAI-compatible API, {STREAMS} streams of single tokens, memory log"
+    late = []
+    for kind in _LATE_RESUMES:
+        with tempfile.TemporaryDirectory() as folder:
+            late += [
+                _late_resume(kind, "memory log", MemoryStreamLog(), 3),
+                _late_resume(kind, "SQLite log", SQLiteStreamLog(Path(folder) / "log"), 3),
+            ]
+    title = f"Other protocols, {STREAMS} streams of single tokens, memory log"
     return Table(title, None, [*_rows(PLAIN, rounds), *_rows(FAST, rounds), *late])
 
 
