@@ -315,6 +315,16 @@ def said(text: str, message_id: str = "a1") -> dict[str, Any]:
     return {"id": message_id, "role": "assistant", "parts": [{"type": "text", "text": text}]}
 
 
+def answered(message: Mapping[str, Any], *, approved: bool) -> dict[str, Any]:
+    """Return a message with a question, after the user has answered it."""
+    parts = [{**part} for part in message["parts"]]
+    for part in parts:
+        if part.get("state") == "approval-requested":
+            part["state"] = "approval-responded"
+            part["approval"] = {**part["approval"], "approved": approved}
+    return {**message, "parts": parts}
+
+
 def body(chat_id: str | None, *messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     named = {} if chat_id is None else {"id": chat_id}
     return {**named, "messages": [*messages], "trigger": "submit-message", **more}

@@ -12,6 +12,7 @@ from .serving import (
     KEY,
     OTHER_KEY,
     Site,
+    answered,
     answers,
     body,
     chunks,
@@ -116,8 +117,8 @@ def test_the_same_answer_joins_and_another_one_is_refused(newest: Pages, server:
     runs = len(server.agent.runs)
     chat.approve(question, approved=True)
     first = chat.send()
-    again = responded(shown, question, approved=True)
-    other = responded(shown, question, approved=False)
+    again = responded(shown, approved=True)
+    other = responded(shown, approved=False)
     with peer(server.url) as http:
         same = http.post("/api/chat", json=again)
         assert same.status_code == 200
@@ -128,44 +129,34 @@ def test_the_same_answer_joins_and_another_one_is_refused(newest: Pages, server:
     assert len(server.agent.runs) == runs + 1
 
 
-def responded(shown: dict[str, Any], question: str, *, approved: bool) -> dict[str, Any]:
+def responded(shown: dict[str, Any], *, approved: bool) -> dict[str, Any]:
     """Return the request that a page sends after an answer."""
     ask, message = shown["messages"]
-    approval = {"id": question, "approved": approved}
-    parts = [
-        {**part, "state": "approval-responded", "approval": approval}
-        if part["type"] == "dynamic-tool"
-        else part
-        for part in message["parts"]
-    ]
-    capabilities = CAPABILITIES[7]
     return body(
         ask["parts"][0]["text"].removeprefix("May I: "),
-        *(ask, {**message, "parts": parts}),
+        *(ask, answered(message, approved=approved)),
         messageId=message["id"],
-        capabilities=capabilities,
+        capabilities=CAPABILITIES[7],
     )
 
 
 def test_different_answers_at_the_same_time_run_once(newest: Pages, server: Site) -> None:
     for number in range(5):
         name = f"race {number}"
-        question, shown = asked(opened(newest, server, name), name)
+        _, shown = asked(opened(newest, server, name), name)
         runs = len(server.agent.runs)
-        requests = [
-            responded(shown, question, approved=approved) for approved in (True, False) * 3
-        ]
+        requests = [responded(shown, approved=approved) for approved in (True, False) * 3]
         with peer(server.url) as http, ThreadPoolExecutor(6) as pool:
-            answered = [*pool.map(lambda one: http.post("/api/chat", json=one), requests)]
-        statuses = [one.status_code for one in answered]
-        assert sorted(statuses) == [200, 200, 200, 409, 409, 409], statuses
+            sent = [pool.submit(http.post, "/api/chat", json=one) for one in requests]
+        statuses = [one.result().status_code for one in sent]
+        assert sorted(statuses) == [200, 200, 200, 409, 409, 409]
         assert len(server.agent.runs) == runs + 1
 
 
 def test_a_call_is_taken_from_the_log(newest: Pages, server: Site) -> None:
     """A page may post any input."""
-    question, shown = asked(opened(newest, server, "forged"), "forged")
-    request = responded(shown, question, approved=True)
+    _, shown = asked(opened(newest, server, "forged"), "forged")
+    request = responded(shown, approved=True)
     part = next(p for p in request["messages"][1]["parts"] if p["type"] == "dynamic-tool")
     part["input"] = {"path": "/"}
     part["toolName"] = "format"
@@ -178,8 +169,8 @@ def test_a_call_is_taken_from_the_log(newest: Pages, server: Site) -> None:
 
 @pytest.mark.parametrize("wrong", ["question", "call", "other chat", "other key", "unknown"])
 def test_an_answer_to_something_else_is_refused(newest: Pages, server: Site, wrong: str) -> None:
-    question, shown = asked(opened(newest, server, f"not {wrong}"), f"not {wrong}")
-    request = responded(shown, question, approved=True)
+    _, shown = asked(opened(newest, server, f"not {wrong}"), f"not {wrong}")
+    request = responded(shown, approved=True)
     part = next(p for p in request["messages"][1]["parts"] if p["type"] == "dynamic-tool")
     match wrong:
         case "question":
@@ -198,11 +189,13 @@ def test_an_answer_to_something_else_is_refused(newest: Pages, server: Site, wro
 
 
 def test_a_question_is_closed_by_the_next_message(newest: Pages, server: Site) -> None:
-    question, shown = asked(opened(newest, server, "later"), "later")
+    _, shown = asked(opened(newest, server, "later"), "later")
     with peer(server.url) as http:
         ask, message = shown["messages"]
-        assert http.post("/api/chat", json=body("later", ask, message, user("No.", "u2"))).is_success
-        refused = http.post("/api/chat", json=responded(shown, question, approved=True))
+        assert http.post(
+            "/api/chat", json=body("later", ask, message, user("No.", "u2"))
+        ).is_success
+        refused = http.post("/api/chat", json=responded(shown, approved=True))
     assert refused.status_code == 409
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from coreason_client.server import (
     AgentApp,
     AgentGroup,
     AgentStream,
-    SQLiteStreamLog,
     ValkeyStreamLog,
     running,
 )
@@ -26,6 +24,7 @@ from .serving import (
     OTHER_KEY,
     PACKETS,
     Site,
+    answered,
     answers,
     body,
     check_whole,
@@ -221,7 +220,9 @@ def test_agents_of_a_group_have_their_own_chats() -> None:
     apps[1] = AgentApp(two, agent_id="two", ai_sdk=True, api_keys=KEYS, drain_timeout=0.0, log=log)
     with running(AgentGroup(apps)) as group, peer(group.url) as http:
         asked = body("one chat", user("Who are you?"))
-        found = [text_of(http.post(f"/{name}/api/chat", json=asked).content) for name in ("one", "two")]
+        found = [
+            text_of(http.post(f"/{name}/api/chat", json=asked).content) for name in ("one", "two")
+        ]
     assert found == ["I am one.", "I am two."]
 
 
@@ -229,25 +230,19 @@ def test_agents_of_a_group_have_their_own_chats() -> None:
 
 
 @contextmanager
-def replicas(kind: str, folder: Path, count: int = 2) -> Iterator[list[Site]]:
-    """Several applications on one log."""
-    prefix = fresh_prefix()
-    with ExitStack() as stack:
-        found = []
-        for _ in range(count):
-            log: Any = (
-                SQLiteStreamLog(folder / "log.db")
-                if kind == "SQLite"
-                else ValkeyStreamLog(shared_server().url, prefix=prefix)
-            )
-            found.append(stack.enter_context(site(log=log)))
-        yield found
+def replicas() -> Iterator[tuple[Site, Site]]:
+    """Two applications on one log."""
+    url, prefix = shared_server().url, fresh_prefix()
+    with (
+        site(log=ValkeyStreamLog(url, prefix=prefix)) as first,
+        site(log=ValkeyStreamLog(url, prefix=prefix)) as second,
+    ):
+        yield first, second
 
 
-@pytest.mark.parametrize("kind", ["SQLite", "Valkey"])
-def test_another_replica_joins_and_resumes(newest: Pages, tmp_path: Path, kind: str) -> None:
+def test_another_replica_joins_and_resumes(newest: Pages) -> None:
     question = f"Held:{len(PACKETS) - 3} replica"
-    with replicas(kind, tmp_path) as (first, second):
+    with replicas() as (first, second):
         here = newest.chat(first.api, "a chat of two", key=KEY)
         sent = here.begin_send(question)
         shown = here.until("MY_OWN")
@@ -269,9 +264,8 @@ def test_another_replica_joins_and_resumes(newest: Pages, tmp_path: Path, kind: 
         assert (len(first.agent.runs), len(second.agent.runs)) == (1, 0)
 
 
-@pytest.mark.parametrize("kind", ["SQLite", "Valkey"])
-def test_equal_messages_at_replicas_run_once(tmp_path: Path, kind: str) -> None:
-    with replicas(kind, tmp_path) as sites, ThreadPoolExecutor(10) as pool:
+def test_equal_messages_at_replicas_run_once() -> None:
+    with replicas() as sites, ThreadPoolExecutor(10) as pool:
         asked = body("equal", user(EVERYTHING))
         with peer(sites[0].url) as first, peer(sites[1].url) as second:
             https = (first, second) * 5
@@ -280,35 +274,34 @@ def test_equal_messages_at_replicas_run_once(tmp_path: Path, kind: str) -> None:
         assert len(found) == sum(len(one.agent.runs) for one in sites) == 1
 
 
-@pytest.mark.parametrize("kind", ["SQLite", "Valkey"])
-def test_different_approvals_at_replicas_run_once(
-    newest: Pages, tmp_path: Path, kind: str
-) -> None:
-    with replicas(kind, tmp_path) as sites, ThreadPoolExecutor(10) as pool:
-        https = [peer(one.url) for one in sites]
+def test_different_approvals_at_replicas_run_once(newest: Pages) -> None:
+    capabilities = {"capabilities": CAPABILITIES[7]}
+    with (
+        replicas() as sites,
+        ThreadPoolExecutor(6) as pool,
+        peer(sites[0].url) as first,
+        peer(sites[1].url) as second,
+    ):
         for number in range(4):
-            capabilities = {"capabilities": CAPABILITIES[7]}
-            chat = newest.chat(sites[0].api, f"race {number}", key=KEY, body=capabilities)
+            name = f"race {number}"
+            chat = newest.chat(sites[0].api, name, key=KEY, body=capabilities)
             ask, message = chat.send(f"May I: {number}")["messages"]
-            sent = []
-            for index, approved in enumerate((True, False) * 3):
-                parts = [{**part} for part in message["parts"]]
-                for part in parts:
-                    if part["type"] == "dynamic-tool":
-                        part["state"] = "approval-responded"
-                        part["approval"] = {**part["approval"], "approved": approved}
-                answered = {**message, "parts": parts}
-                asked = body(f"race {number}", ask, answered, **capabilities)
-                sent.append(pool.submit(https[index // 2 % 2].post, "/api/chat", json=asked))
+            asked = [
+                body(name, ask, answered(message, approved=approved), **capabilities)
+                for approved in (True, False)
+            ]
+            sent = [
+                pool.submit(http.post, "/api/chat", json=one)
+                for http in (first, second, first)
+                for one in asked
+            ]
             statuses = sorted(one.result().status_code for one in sent)
             assert statuses == [200, 200, 200, 409, 409, 409]
             assert sum(len(one.agent.approvals) for one in sites) == number + 1
-        for http in https:
-            http.close()
 
 
-def test_another_replica_stops_an_answer(newest: Pages, tmp_path: Path) -> None:
-    with replicas("Valkey", tmp_path) as (first, second):
+def test_another_replica_stops_an_answer(newest: Pages) -> None:
+    with replicas() as (first, second):
         for name in ("chat", "run"):
             chat = newest.chat(first.api, f"stop by {name}", key=KEY)
             sent = chat.begin_send(f"Wait: {name}")
