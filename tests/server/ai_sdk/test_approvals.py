@@ -1,4 +1,4 @@
-"""Questions whether a tool may be called: asked in a message, answered in it, and continued in it."""
+"""Questions whether a tool may be called: asked, answered and continued in one message."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

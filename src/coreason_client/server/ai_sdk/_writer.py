@@ -43,7 +43,7 @@ __all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier"]
 _DONE: Final = b"data: [DONE]\n\n"
 FINISH_ALONE: Final = event_frame({"type": "finish"}) + _DONE
 """The body for a reader that has everything."""
-_MAX_FILE: Final = 262_144  # bytes of a file that are sent as a URL
+_MAX_FILE: Final = 349_528  # characters: 256 KiB in base64
 _UNKNOWN_TYPE: Final = "application/octet-stream"
 _NAMES: Final = {Part.TEXT: "text", Part.THOUGHTS: "reasoning"}
 _REASONS: Final = {"length": "length", "content_filter": "content-filter"}
@@ -358,6 +358,6 @@ def _file_url(part: Mapping[str, Any]) -> str | None:
     url, raw = part.get("url"), part.get("raw")
     if isinstance(url, str):
         return url
-    if not isinstance(raw, str) or len(raw) * 3 > _MAX_FILE * 4:
+    if not isinstance(raw, str) or len(raw) > _MAX_FILE:
         return None
     return f"data:{part.get('mediaType') or _UNKNOWN_TYPE};base64,{raw}"
