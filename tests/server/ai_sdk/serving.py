@@ -100,7 +100,7 @@ PARTS: Final[list[dict[str, Any]]] = [
     {"type": "reasoning", "text": "It searches.", "state": "done"},
     {
         "type": "text",
-        "text": 'Grüße, a "quoted" \\ word,\n\na new line\u2028👩‍🚀 %d %s {} \x00and data: [DONE]\n\n',
+        "text": "".join(packet for packet in PACKETS[:10] if isinstance(packet, str)),
         "state": "done",
     },
     {"type": "source-url", "sourceId": "source-1", "url": "https://example.com/a", "title": "A"},

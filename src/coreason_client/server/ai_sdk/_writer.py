@@ -79,16 +79,24 @@ class _CallIds:
         self.asked: str | None = None
         """The id of the call that a question is about."""
         self._counts: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._used: set[str] = set()
 
     def begin(self, call: ToolCall) -> str:
         """Return the id of a new call."""
-        self._counts[call.call_id] = self._counts.get(call.call_id, 0) + 1
-        return self.name(call)
+        count, name = self._counts.get(call.call_id, 0) + 1, call.call_id
+        if count > 1:
+            name = f"{call.call_id}-{count}"
+        while name in self._used:
+            count += 1
+            name = f"{call.call_id}-{count}"
+        self._counts[call.call_id], self._names[call.call_id] = count, name
+        self._used.add(name)
+        return name
 
     def name(self, call: ToolCall) -> str:
         """Return the id of the newest call with the id that the agent gave it."""
-        count = self._counts[call.call_id]
-        return call.call_id if count == 1 else f"{call.call_id}-{count}"
+        return self._names[call.call_id]
 
 
 class ChunkWriter(Writer):
