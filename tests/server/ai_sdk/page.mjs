@@ -63,7 +63,7 @@ class Chat extends AbstractChat {
 
 const chats = new Map();
 
-const open = ({ chat, id, api, key, body, messages = [], network, transport = {}, ids, only }) => {
+const open = ({ chat, id, api, key, body, messages = [], network, transport = {}, ids, only, run }) => {
   const headers = key ? { authorization: `Bearer ${key}` } : {};
   const told = { requests: [], data: [], finished: [], calls: [], runs: [] };
   const seen = async (url, init) => {
@@ -100,6 +100,13 @@ const open = ({ chat, id, api, key, body, messages = [], network, transport = {}
             body: { ...body, id, trigger, messageId, message: messages.at(-1) },
           }),
         }),
+      }),
+    run: () =>
+      new DefaultChatTransport({
+        api,
+        headers,
+        fetch: seen,
+        prepareReconnectToStreamRequest: () => ({ api: `${api}/${run}/stream`, headers }),
       }),
     workflow: () =>
       new WorkflowChatTransport({

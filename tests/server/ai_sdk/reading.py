@@ -139,13 +139,13 @@ class Reader:
 
 
 def plain(parts: list[Chunk]) -> list[Chunk]:
-    """Return parts without what only a body numbers: the ids of sources and thoughts.
+    """Return parts without the ids of thoughts, which only a body numbers.
 
     The beginning of a step is not shown before something follows it.
     """
     found = []
     for part in parts:
-        left_out = {"source-url": "sourceId", "reasoning": "id"}.get(part["type"])
+        left_out = "id" if part["type"] == "reasoning" else None
         found.append({name: value for name, value in part.items() if name != left_out})
     while found and found[-1] == {"type": "step-start"}:
         found.pop()

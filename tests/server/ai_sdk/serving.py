@@ -272,11 +272,13 @@ def site(agent: Any = None, **options: Any) -> Iterator[Site]:
 
 
 def comparable(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return parts without what differs between the versions of the SDK: the ids of thoughts."""
+    """Return parts as they are in every answer, for every version of the SDK."""
     found = []
     for part in parts:
         left_out = {"id"} if part["type"] == "reasoning" else set()
         found.append({name: value for name, value in part.items() if name not in left_out})
+        if part["type"] == "source-url":
+            found[-1]["sourceId"] = re.sub("-[0-9a-f]{8}-", "-", part["sourceId"])
     return found
 
 

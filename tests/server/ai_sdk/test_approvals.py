@@ -281,3 +281,32 @@ def test_a_question_without_a_call(pages: Pages, server: Site) -> None:
     [part] = [part for part in message["parts"] if part["type"] == "data-question"]
     assert part["data"] == {"question": "Where?"}
     assert texts(chat.send("Here."))[-1] == "You said Here."
+
+
+def test_a_question_about_a_call_whose_id_was_used_before(able: Pages) -> None:
+    async def agent(request: Any, stream: Any) -> None:
+        approval = request.payload.metadata["ai_sdk"].get("approval")
+        if approval is None:
+            await stream.tool_call("look", {}, id="same")
+            await stream.tool_result("same", "seen")
+            await stream.tool_call("delete", {"path": "x"}, id="same")
+            await stream.ask("May I?", call_id="same")
+            return
+        given = approval["call_id"]
+        await stream.tool_call(approval["name"], approval["arguments"], id=given)
+        await stream.tool_result(given, "gone")
+
+    with site(agent) as server:
+        chat = opened(able, server, "same")
+        [message] = answers(chat.send("Go"))
+        calls = [part for part in message["parts"] if part["type"] == "dynamic-tool"]
+        assert [call["state"] for call in calls] == ["output-available", "approval-requested"]
+        chat.approve(calls[1]["approval"]["id"], approved=True)
+        shown = chat.send()
+    assert (shown["status"], shown["error"]) == ("ready", None)
+    [message] = answers(shown)
+    calls = [part for part in message["parts"] if part["type"] == "dynamic-tool"]
+    assert [(call["toolName"], call["output"]) for call in calls] == [
+        ("look", "seen"),
+        ("delete", "gone"),
+    ]

@@ -36,7 +36,7 @@ from ..answer import (
     event_frame,
 )
 from ..http._questions import question_id
-from . import AnswerFacts, message_id
+from . import AnswerFacts, is_call_id, message_id, repeated_call_id
 
 __all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier"]
 
@@ -86,11 +86,24 @@ class _CallIds:
         """Return the id of a new call."""
         count, name = self._counts.get(call.call_id, 0) + 1, call.call_id
         if count > 1:
-            name = f"{call.call_id}-{count}"
+            name = repeated_call_id(call.call_id, count)
         while name in self._used:
             count += 1
-            name = f"{call.call_id}-{count}"
-        self._counts[call.call_id], self._names[call.call_id] = count, name
+            name = repeated_call_id(call.call_id, count)
+        self._counts[call.call_id] = count
+        return self._use(call, name)
+
+    def continues(self, call: ToolCall, given: str) -> bool:
+        """Return True if a new call is the one that an earlier answer has asked about."""
+        is_first = call.call_id not in self._counts
+        if is_first and is_call_id(given, call.call_id):
+            self._counts[call.call_id] = 1
+            self._use(call, given)
+            return True
+        return False
+
+    def _use(self, call: ToolCall, name: str) -> str:
+        self._names[call.call_id] = name
         self._used.add(name)
         return name
 
@@ -159,23 +172,27 @@ class ChunkWriter(Writer):
         return self._take()
 
     def _begin_step(self) -> None:
+        if self._earlier is not None:  # otherwise the client itself has the approval in its message
+            self._tell_approval()
+        self._forget()
+        self._emit("start-step")
+
+    def _tell_approval(self) -> None:
         approval = self._answer.approval
-        # Otherwise the client itself has the approval in its message.
-        is_told = "tool-approval-response" in self._answer.capabilities
-        if self._earlier is not None and approval is not None and is_told:
+        if approval is not None and "tool-approval-response" in self._answer.capabilities:
             reason = {} if approval.reason is None else {"reason": approval.reason}
             told = {"approvalId": approval.question_id, "approved": approval.approved, **reason}
             self._emit("tool-approval-response", **told)
-        self._forget()
-        self._emit("start-step")
 
     def _forget(self) -> None:
         self.fold = AnswerFold()
         self._calls = _CallIds()
+        self._sources = 0
 
     def _take_back(self, kept: Iterable[tuple[int, bytes]]) -> None:
         self._forget()
         self._emit("reset-step")
+        self._tell_approval()  # the call is in an earlier step, and its result may be void
         self._add_joined(entry for _, entry in kept)
 
     def _piece(self, text: bytes) -> bytes:
@@ -229,9 +246,10 @@ class ChunkWriter(Writer):
     # Tool calls. The client must not execute them, so they are marked.
 
     def _add_call(self, call: ToolCall) -> None:
-        approval, name = self._answer.approval, self._calls.begin(call)
-        if approval is not None and approval.call_id == name:
+        approval = self._answer.approval
+        if approval is not None and self._calls.continues(call, approval.call_id):
             return  # the message has this call: the user was asked about it
+        name = self._calls.begin(call)
         shown = {"toolCallId": name, "toolName": call.name, "input": call.arguments}
         self._emit("tool-input-available", **shown, **_OWN_TOOL)
 
@@ -258,7 +276,8 @@ class ChunkWriter(Writer):
             case Cited(citations):
                 for one in citations:
                     self._sources += 1
-                    name = f"source-{self._sources}"
+                    # A message may have several answers, each with its sources.
+                    name = f"source-{self._stream_id.hex[:8]}-{self._sources}"
                     self._emit("source-url", sourceId=name, url=one["uri"], title=one["title"])
             case Question():
                 self._ask(event)
