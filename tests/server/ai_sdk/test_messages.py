@@ -70,7 +70,7 @@ def test_every_chunk_is_valid(pages: Pages, server: Site) -> None:
 
 
 def test_each_version_knows_the_chunks_that_it_names(pages: Pages) -> None:
-    known = {
+    known: dict[str, dict[str, Any]] = {
         "reset-step": {"type": "reset-step"},
         "tool-approval-request": {
             "type": "tool-approval-request",

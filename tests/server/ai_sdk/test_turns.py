@@ -223,6 +223,9 @@ def test_agents_of_a_group_have_their_own_chats() -> None:
         found = [
             text_of(http.post(f"/{name}/api/chat", json=asked).content) for name in ("one", "two")
         ]
+        run = http.post("/one/api/chat", json=asked).headers["x-workflow-run-id"]
+        assert http.get(f"/one/api/chat/{run}/stream").status_code == 200
+        assert http.get(f"/two/api/chat/{run}/stream").status_code == 404
     assert found == ["I am one.", "I am two."]
 
 

@@ -181,8 +181,8 @@ def test_an_answered_question_is_the_same_after_a_reload(
     facts = AnswerFacts("other", ALL, message_id(STREAM), approval)
     parts = []
     earlier = [Earlier(STREAM, AnswerFacts("key", ALL), before)]
-    for options, begun in (({}, live.parts), ({"earlier": earlier}, [])):
-        writer = ChunkWriter(OTHER, facts, 20, **options)
+    for given_before, begun in ((None, live.parts), (earlier, [])):
+        writer = ChunkWriter(OTHER, facts, 20, earlier=given_before)
         writer.loaded = after
         reader = Reader(begun)
         parts.append(plain(reader.read(chunks(writer.start() + writer.feed(after)))))

@@ -62,7 +62,7 @@ class AISDKRoutes:
         )
 
     async def chat(self, request: Request) -> Response:
-        """AnswerFacts a message, or join the answer to it."""
+        """Answer a message, or join the answer to it."""
         admitted = await self._admission.admit(PageRequest(request, self._gate.options))
         answer = facts_in(admitted.meta.fingerprint)
         assert answer is not None  # noqa: S101 - the stream was opened for such a request
