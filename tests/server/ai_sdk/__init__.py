@@ -1,0 +1,1 @@
+"""Tests of the protocol for pages that use the AI SDK."""
