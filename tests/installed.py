@@ -26,10 +26,14 @@ def python_packages(*packages: str) -> Path:
     return _installed("-".join(packages), [*pip, *packages])
 
 
-def npm_package(package: str) -> Path:
-    """Return a folder with a package of npm."""
-    npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", ".", package]
-    return _installed(package.replace("/", "-"), npm)
+def npm_package(*packages: str) -> Path:
+    """Return a folder with packages of npm.
+
+    Peer dependencies must be named: some packages have large ones that a test does without.
+    """
+    options = ("--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--legacy-peer-deps")
+    npm = ["npm", "install", *options, "--prefix", ".", *packages]
+    return _installed("-".join(packages).replace("/", "-"), npm)
 
 
 def _installed(name: str, command: list[str]) -> Path:
