@@ -134,6 +134,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client._lazy",
         "coreason_client.a2a",  # the card of an agent that is served over A2A
         "coreason_client.server.a2a",
+        "coreason_client.server.ag_ui",
         "coreason_client.server.ai_sdk",
         "coreason_client.server.cap",
         "coreason_client.server.openai",
@@ -189,6 +190,14 @@ PACKAGES: dict[str, set[str]] = {
     },
     "coreason_client.server.answer": {"server core"},
     "coreason_client.server.openai": {
+        "server core",
+        "coreason_client.server.answer",
+        "coreason_client.server.engine",
+        "coreason_client.server.http",
+        "coreason_client.server.log",
+        "coreason_client.server.observe",
+    },
+    "coreason_client.server.ag_ui": {
         "server core",
         "coreason_client.server.answer",
         "coreason_client.server.engine",
@@ -374,6 +383,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "starlette": (
         "coreason_client.inspector",
         "coreason_client.server.a2a",
+        "coreason_client.server.ag_ui",
         "coreason_client.server.ai_sdk",
         "coreason_client.server.app",
         "coreason_client.server.cap",

@@ -37,6 +37,7 @@ from .sync_stream import SyncAgentStream
 
 if TYPE_CHECKING:
     from .a2a import A2A
+    from .ag_ui import AGUI
     from .ai_sdk import AISDK
     from .group import AgentGroup
     from .log import ValkeyStreamLog
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "A2A",
+    "AGUI",
     "AISDK",
     "AgentApp",
     "AgentGroup",
@@ -88,6 +90,7 @@ __all__ = [
 _LAZY = {
     "ValkeyStreamLog": ".log",
     "A2A": ".a2a",
+    "AGUI": ".ag_ui",
     "AgentGroup": ".group",
     "AISDK": ".ai_sdk",
     "OpenAIAPI": ".openai",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from coreason_client.a2a.types import AgentCard
 
     from .a2a import A2A, GrpcServing, Operations
+    from .ag_ui import AGUI
     from .ai_sdk import AISDK
     from .openai import OpenAIAPI
     from .openai._routes import OpenAIRoutes
@@ -223,6 +224,8 @@ class AgentApp:
             `agent_id`; an `OpenAIAPI` object has all settings.
         ai_sdk: True to serve the agent to pages that use the AI SDK, at `/api/chat`; an `AISDK`
             object has all settings.
+        ag_ui: True to serve the agent to pages that use AG-UI, such as those of CopilotKit, at
+            `/ag-ui`; an `AGUI` object has all settings.
         page: True to serve a page at `/`, with which a browser talks to the agent.
 
     Raises:
@@ -269,13 +272,14 @@ class AgentApp:
         a2a: "bool | AgentCard | A2A" = False,
         openai: "bool | OpenAIAPI" = False,
         ai_sdk: "bool | AISDK" = False,
+        ag_ui: "bool | AGUI" = False,
         page: bool = False,
         _cuts: bool = False,
         _documents: Mapping[str, str] | None = None,
         _keys_before: str | None = None,
     ) -> None:
         arguments = locals()  # before other local variables exist
-        protocols = _page_protocols(ai_sdk)
+        protocols = _page_protocols(ai_sdk, ag_ui)
         options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
             "agent_id": default_agent_id(agent) if agent_id is None else agent_id,
             "version": version or _package_version(),
@@ -588,17 +592,29 @@ class _PageProtocol(NamedTuple):
     table: Callable[[Gate, Callable[[], Awaitable[Runtime]]], list[Route]]
 
 
-def _page_protocols(ai_sdk: "bool | AISDK") -> list[_PageProtocol]:
+def _page_protocols(ai_sdk: "bool | AISDK", ag_ui: "bool | AGUI") -> list[_PageProtocol]:
     protocols = []
+    if ag_ui:
+        protocols.append(_ag_ui(ag_ui))
     if ai_sdk:
-        from .ai_sdk import settings_of
-        from .ai_sdk._routes import AISDKRoutes
-
-        settings = settings_of(ai_sdk)
-        protocols.append(
-            _PageProtocol(settings.path, lambda *args: AISDKRoutes(settings, *args).table())
-        )
+        protocols.append(_ai_sdk(ai_sdk))
     return protocols
+
+
+def _ag_ui(ag_ui: "bool | AGUI") -> _PageProtocol:
+    from .ag_ui import settings_of
+    from .ag_ui._routes import AGUIRoutes
+
+    settings = settings_of(ag_ui)
+    return _PageProtocol(settings.path, lambda *args: AGUIRoutes(settings, *args).table())
+
+
+def _ai_sdk(ai_sdk: "bool | AISDK") -> _PageProtocol:
+    from .ai_sdk import settings_of
+    from .ai_sdk._routes import AISDKRoutes
+
+    settings = settings_of(ai_sdk)
+    return _PageProtocol(settings.path, lambda *args: AISDKRoutes(settings, *args).table())
 
 
 def _page_routes(

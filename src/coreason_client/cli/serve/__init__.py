@@ -38,6 +38,7 @@ Examples:
   coreason serve my_module:agent --card card.json --grpc-port 50051
   coreason serve my_module:agent --openai
   coreason serve my_module:agent other_module:agent --openai
+  coreason serve my_module:agent --ai-sdk --cors-origin http://localhost:3000
 
 An agent is async def agent(request, stream), or an async generator of text and events. A plain def
 runs in a thread, so it may block.

@@ -22,7 +22,7 @@ from ._secrets import ServeSecrets
 if TYPE_CHECKING:
     from coreason_client.a2a.types import AgentCard
 
-    from ...server import A2A, AgentApp, AgentGroup, OpenAIAPI, StreamLog
+    from ...server import A2A, AGUI, AISDK, AgentApp, AgentGroup, OpenAIAPI, StreamLog
 
 __all__ = ["ServeConfig", "read_card", "redacted_location", "worker_app"]
 
@@ -35,6 +35,7 @@ _CONFIG_VARIABLE = "COREASON_SERVE_CONFIG"
 _OTHER_NAMES = {
     "grpc_address": "--host with --grpc-port",
     "headers": "--openai-header",
+    "path": "--ai-sdk-path or --ag-ui-path",
     "replicas": "--store-replicas",
     "url": "--store",
 }
@@ -145,6 +146,8 @@ class ServeConfig:
             max_restarts=options.max_restarts or DEFAULT_MAX_RESTARTS,
             a2a=self._a2a_settings(),
             openai=self._openai_settings(),
+            ai_sdk=self._ai_sdk_settings(),
+            ag_ui=self._ag_ui_settings(),
             page=options.has_page,
             **self._times(),
             _cuts=options.chaos,
@@ -195,6 +198,20 @@ class ServeConfig:
 
         tools = self.options.openai_tools or "ignore"
         return OpenAIAPI(tools=tools, headers=self.options.openai_headers or ())
+
+    def _ai_sdk_settings(self) -> "AISDK | bool":
+        if (path := self.options.ai_sdk_path) is None:
+            return self.options.serves_ai_sdk
+        from ...server import AISDK
+
+        return AISDK(path=path)
+
+    def _ag_ui_settings(self) -> "AGUI | bool":
+        if (path := self.options.ag_ui_path) is None:
+            return self.options.serves_ag_ui
+        from ...server import AGUI
+
+        return AGUI(path=path)
 
     @contextmanager
     def for_workers(self) -> Iterator[tuple[str, Callable[[], None]]]:

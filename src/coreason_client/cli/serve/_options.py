@@ -333,6 +333,38 @@ class ServeOptions:
         ),
     ] = None
 
+    # Pages of other frameworks
+    ai_sdk: Annotated[
+        bool,
+        typer.Option(
+            "--ai-sdk",
+            help="Serve pages that use the AI SDK (useChat) too, at /api/chat.",
+        ),
+    ] = False
+    ai_sdk_path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The path for pages that use the AI SDK; implies --ai-sdk.",
+            show_default="/api/chat",
+        ),
+    ] = None
+    ag_ui: Annotated[
+        bool,
+        typer.Option(
+            "--ag-ui",
+            help="Serve pages that use AG-UI (CopilotKit) too, at /ag-ui.",
+        ),
+    ] = False
+    ag_ui_path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The path for pages that use AG-UI; implies --ag-ui.",
+            show_default="/ag-ui",
+        ),
+    ] = None
+
     # The page for browsers
     page: Annotated[
         bool | None,
@@ -452,6 +484,16 @@ class ServeOptions:
         return self.openai or self.openai_tools is not None or bool(self.openai_headers)
 
     @property
+    def serves_ai_sdk(self) -> bool:
+        """True if pages that use the AI SDK are served."""
+        return self.ai_sdk or self.ai_sdk_path is not None
+
+    @property
+    def serves_ag_ui(self) -> bool:
+        """True if pages that use AG-UI are served."""
+        return self.ag_ui or self.ag_ui_path is not None
+
+    @property
     def serves_guide(self) -> bool:
         """True if the agent is the built-in guide."""
         return not self.agents and self.llm is None
@@ -470,6 +512,7 @@ _HEADINGS = {
     "host": "Address and TLS",
     "a2a": "A2A",
     "openai": "The OpenAI-compatible API",
+    "ai_sdk": "Pages of other frameworks",
     "page": "The page for browsers",
     "workers": "Processes and limits",
     "metrics": "Logs and metrics",

@@ -181,15 +181,21 @@ def banner(
     if options.has_page and uds is None:
         page = f"Open {_listed([f'{one}/' for one in urls], 'or')} in a browser. "
     apis = ""
+    shown = agent_urls(options, public, agent_ids)
     if options.serves_a2a:
-        found = agent_urls(options, public, agent_ids)
-        cards = _listed([f"{one}/.well-known/agent-card.json" for one in found])
-        apis = f"Its A2A card is {cards}. " if len(found) == 1 else f"The A2A cards are {cards}. "
+        cards = _listed([f"{one}/.well-known/agent-card.json" for one in shown])
+        apis = f"Its A2A card is {cards}. " if len(shown) == 1 else f"The A2A cards are {cards}. "
     if grpc_port is not None:
         apis += f"gRPC uses port {grpc_port}. "
     if options.serves_openai:
         models = "model" if len(agent_ids) == 1 else "models"
         apis += f"OpenAI API at {public}/v1, {models} {_listed(agent_ids)}. "
+    if options.serves_ai_sdk:
+        path = options.ai_sdk_path or "/api/chat"
+        apis += f"AI SDK at {_listed([f'{one}{path}' for one in shown])}. "
+    if options.serves_ag_ui:
+        path = options.ag_ui_path or "/ag-ui"
+        apis += f"AG-UI at {_listed([f'{one}{path}' for one in shown])}. "
     reload = "It restarts when a Python file changes. " if options.reload else ""
     return (
         f"Serving {name} at {where}, streams are stored in {location}{durable}. "

@@ -30,7 +30,7 @@ from ._events import (
     as_markdown,
 )
 from ._fold import AnswerFold, asked_question
-from ._writer import Writer, as_text, cut, event_frame
+from ._writer import Writer, arguments_json, as_text, cut, event_frame
 
 __all__ = [
     "AnswerEvent",
@@ -53,6 +53,7 @@ __all__ = [
     "ToolResult",
     "Warned",
     "Writer",
+    "arguments_json",
     "as_markdown",
     "as_packet",
     "as_text",

@@ -18,7 +18,7 @@ from coreason_manifest.definitions.reports import (
 from coreason_manifest.definitions.rewind import rewound_to
 
 from .._packet_names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, QUESTION
-from ._entries import as_packet, delta_json
+from ._entries import as_packet, delta_json, valid_entries
 from ._events import (
     AnswerEvent,
     Artifact,
@@ -61,6 +61,8 @@ class AnswerFold:
         """The part that is open."""
         self.usage: dict[str, int] | None = None
         """The tokens of all USAGE events together, None if there was none."""
+        self.question: Question | None = None
+        """The latest question, None if there was none."""
         self._limit: Literal["length", "content_filter"] | None = None
         self._calls: dict[str, ToolCall] = {}
 
@@ -132,7 +134,9 @@ class AnswerFold:
         text, call_id = data.get("question"), data.get("call_id")
         if not isinstance(text, str):
             return None
-        return [Question(text, self._calls.get(call_id) if isinstance(call_id, str) else None)]
+        call = self._calls.get(call_id) if isinstance(call_id, str) else None
+        self.question = Question(text, call)
+        return [self.question]
 
     def _report(self, report: Report) -> list[AnswerEvent] | None:
         match report:
@@ -173,19 +177,6 @@ class AnswerFold:
         return [*self._end(), *lost, ended]
 
 
-def asked_question(entries: Iterable[bytes]) -> Question | None:
-    """Return the question with which an answer ends, None if it ends in another way."""
-    fold, question = AnswerFold(), None
-    for entry in entries:
-        events = [] if delta_json(entry) is not None else fold.add(as_packet(entry))
-        for event in events:
-            if isinstance(event, Question):
-                question = event
-            elif isinstance(event, Finished) and event.asks is not None:
-                return question
-    return None
-
-
 _EVENTS: Final[dict[str, Callable[[AnswerFold, _JSON], list[AnswerEvent] | None]]] = {
     "THOUGHT_TRACE": AnswerFold._thought,
     "CITATION_BLOCK": AnswerFold._citations,
@@ -203,3 +194,13 @@ def _are_objects(values: Any, *names: str) -> TypeGuard[list[_JSON]]:
         isinstance(one, dict) and all(isinstance(one.get(name), str) for name in names)
         for one in values
     )
+
+
+def asked_question(entries: Iterable[bytes]) -> Question | None:
+    """Return the question with which an answer has ended, None if it ended in another way."""
+    fold, asks = AnswerFold(), None
+    for _, entry in valid_entries(entries):
+        if delta_json(entry) is None:
+            for event in fold.add(as_packet(entry)):
+                asks = event.asks if isinstance(event, Finished) else None
+    return fold.question if asks is not None else None

@@ -6,15 +6,16 @@ bytes. Pieces of text, which most entries are, are copied into a prepared frame 
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from ._entries import as_packet, delta_json, is_single, split_entries, valid_entries
 from ._events import AnswerEvent, Artifact, Markdown, Media, Part, Rewound, as_markdown
 from ._fold import AnswerFold
 
-__all__ = ["Writer", "as_text", "cut", "event_frame"]
+__all__ = ["Writer", "arguments_json", "as_text", "cut", "event_frame"]
 
 _PARAGRAPH: Final = "\n\n"
 
@@ -146,6 +147,17 @@ def event_frame(value: Any) -> bytes:
 def as_text(value: Any) -> str:
     """Return a value as text: itself, or its JSON."""
     return value if isinstance(value, str) else to_json(value).decode()
+
+
+def arguments_json(given: Any) -> str:
+    """Return the arguments of a call as JSON; an agent may have them as text of that form."""
+    if given is None:
+        return "{}"
+    if isinstance(given, str):
+        with suppress(ValueError):
+            from_json(given)
+            return given
+    return to_json(given).decode()
 
 
 def cut(text: str, most: int) -> str:

@@ -1,10 +1,9 @@
 """The Responses API: the numbered events of a stream, and the object of a response. No I/O."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from ..answer import (
     AnswerEvent,
@@ -18,6 +17,7 @@ from ..answer import (
     Thought,
     ToolCall,
     ToolResult,
+    arguments_json,
     as_text,
     cut,
 )
@@ -218,7 +218,7 @@ class ResponseWriter(TextWriter):
     # Tools of the agent, in the form of calls that a client does not execute.
 
     def _begin_call(self, call: ToolCall) -> None:
-        arguments = _arguments(call.arguments)
+        arguments = arguments_json(call.arguments)
         item = {
             "type": "mcp_call",
             "name": call.name,
@@ -289,17 +289,6 @@ _EVENTS: Final[dict[type, Callable[[ResponseWriter, Any], None]]] = {
     Rewound: lambda writer, _: writer._fail(REWOUND),
     Finished: ResponseWriter._finish,
 }
-
-
-def _arguments(given: Any) -> str:
-    """Return the arguments of a call as JSON; an agent may have them as text of that form."""
-    if given is None:
-        return "{}"
-    if isinstance(given, str):
-        with suppress(ValueError):
-            from_json(given)
-            return given
-    return to_json(given).decode()
 
 
 def _usage(usage: dict[str, int] | None) -> _JSON | None:

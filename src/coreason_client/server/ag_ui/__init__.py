@@ -1,0 +1,50 @@
+"""An agent over AG-UI, the protocol between agents and pages of CopilotKit and others.
+
+This module has its settings. `_routes.py` has the handlers.
+"""
+
+from dataclasses import dataclass
+
+from ...errors import ArgumentError
+from .._options import check_api_path
+
+__all__ = ["AGUI", "settings_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AGUI:
+    """Settings for `AgentApp(ag_ui=...)`.
+
+    Attributes:
+        path: the path to which clients post their runs.
+        interrupts: True to end a run with an interrupt for every question of the agent. Clients
+            then send nothing but the answer, so a page must have a form for it. By default only a
+            question about a tool call is an interrupt, and any other is text that the user answers
+            with the next message.
+        max_tool_result: the number of characters of a tool's result that clients get; a longer one
+            is cut with a mark, and the log has all of it.
+
+    Raises:
+        ArgumentError: a value is not valid.
+    """
+
+    path: str = "/ag-ui"
+    interrupts: bool = False
+    max_tool_result: int = 65_536
+
+    def __post_init__(self) -> None:
+        check_api_path("path", self.path)
+        if not isinstance(self.interrupts, bool):
+            raise ArgumentError("interrupts", "must be True or False", self.interrupts)
+        if type(self.max_tool_result) is not int or self.max_tool_result < 0:
+            rule = "must be a whole number, 0 or more"
+            raise ArgumentError("max_tool_result", rule, self.max_tool_result)
+
+
+def settings_of(ag_ui: bool | AGUI) -> AGUI:
+    """Return the settings; True has all defaults."""
+    if ag_ui is True:
+        return AGUI()
+    if not isinstance(ag_ui, AGUI):
+        raise ArgumentError("ag_ui", "must be True, False or an AGUI", type(ag_ui).__name__)
+    return ag_ui

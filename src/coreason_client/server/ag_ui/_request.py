@@ -1,0 +1,230 @@
+"""Requests that start, join or resume a run, and the answers to questions of earlier runs."""
+
+import re
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from starlette.requests import Request
+
+from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .._options import Options
+from ..answer import Question, as_text, asked_question
+from ..engine._conversation import COMPLETE
+from ..engine._runtime import Runtime
+from ..errors import PositionGone, UnknownStream
+from ..http._admission import ParsedBody, StreamRequest, owned
+from ..http._answers import load_entries
+from ..http._body import fingerprint
+from ..http._chat_body import Ask, check_sizes, json_object, request_of
+from ..http._chats import Chat, Note
+from ..http._cursor import Cursor, parse_cursor
+from ..http._decision import RequestFacts
+from ..http._problems import Problem
+from ..log.base import StreamLog, StreamMeta
+from ._input import RunInput, run_input
+
+__all__ = ["CONFLICT", "EventId", "RunRequest", "find_run"]
+
+CONFLICT: Final = "request-conflict"
+"""The name of the refusal of a request that differs from the one before."""
+_PROTOCOL: Final = "ag-ui"
+_EVENT_ID = re.compile(r"([^.]+)(\.s)?\.(0|[1-9][0-9]{0,8})", re.ASCII)
+_QUESTION = re.compile(r"question_([0-9a-f]{32})", re.ASCII)
+
+
+class EventId(NamedTuple):
+    """The position after an event: its packet, and its number there or among those of a join."""
+
+    cursor: Cursor
+    number: int
+    is_join: bool
+
+
+class RunRequest(StreamRequest):
+    """A `POST` of a run; `position` is set with the head, and `run` with the body."""
+
+    position: EventId | None
+    run: RunInput
+
+    def __init__(self, request: Request, options: Options) -> None:
+        super().__init__(request)
+        self._options = options
+
+    def facts(self, principal: str) -> RequestFacts:
+        """Return the position in `Last-Event-ID`; raises as in the base class."""
+        self.position = _position(self.http)
+        return RequestFacts(principal, cursor=self.position and self.position.cursor)
+
+    def parse(self, body: bytes) -> ParsedBody:
+        """Validate the body.
+
+        Raises:
+            Problem: 400, naming the field.
+        """
+        self.run = run = run_input(json_object(body))
+        check_sizes(run.messages, self._options)
+        request = self._request(_run_note(run.run_id), run.messages, run.passed)
+        return ParsedBody(request, f"{_PROTOCOL}:{fingerprint(body)}")
+
+    async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
+        """Find the question that a run answers, and note the run in its thread.
+
+        A question is answered once: the id of the request is made of the question. It can be
+        answered again if the run with the answer has failed.
+
+        Raises:
+            Problem: 409 or 410, the question cannot be answered.
+        """
+        run, log = self.run, runtime.log
+        note = _run_note(run.run_id)
+        if run.resume:
+            note = await _answer_note(log, principal, _asked_stream(run), parsed.fingerprint)
+            parsed = parsed._replace(request=self._request(note, run.messages, run.passed))
+        if self.position or await log.find(principal, note.request_id) is not None:
+            return parsed  # it joins the stream, which has all that follows
+        thread = Chat(log, principal, _PROTOCOL, run.thread_id)
+        if run.resume:
+            question = await _question(runtime, principal, thread, note, _asked_stream(run))
+            message, answer = _answer(run.resume[0], question)
+            passed = {**run.passed, "resume": [answer]}
+            parsed = parsed._replace(request=self._request(note, [*run.messages, message], passed))
+            await _notes_of_run(log, principal, run.run_id).add(note, self.stream_id)
+        await thread.add(note, self.stream_id)
+        return parsed
+
+    def conflict(self) -> Problem:
+        """Return the refusal of this run, because another request had its id or its question."""
+        if self.run.resume:
+            return _not_open()
+        detail = "The runId was used before with another input: use a new runId for a new run."
+        return Problem(409, CONFLICT, detail)
+
+    def _request(
+        self, note: Note, messages: list[ChatMessage], passed: dict[str, Any]
+    ) -> ServiceRequest:
+        ask = Ask(
+            messages=messages,
+            session_id=f"{_PROTOCOL}:{self.stream_id.hex}",
+            metadata={"ag_ui": passed},
+            can_rewind=True,
+        )
+        return request_of(ask, note.request_id)
+
+
+def _position(request: Request) -> EventId | None:
+    values = request.headers.getlist("last-event-id")
+    if not values:
+        return None
+    match = _EVENT_ID.fullmatch(values[0]) if len(values) == 1 else None
+    try:
+        if match is not None:
+            return EventId(parse_cursor(match[1]), int(match[3]), match[2] is not None)
+    except ValueError:
+        pass
+    detail = "Last-Event-ID must be the id of an event of this run."
+    raise Problem(400, "bad-last-event-id", detail)
+
+
+# Runs.
+
+
+def _run_note(run_id: str) -> Note:
+    return Note(f"{_PROTOCOL}:run:{run_id}")
+
+
+def _notes_of_run(log: StreamLog, principal: str, run_id: str) -> Chat:
+    """Return the notes of a run that answers a question; the id of its request is not its own."""
+    return Chat(log, principal, f"{_PROTOCOL}-run", run_id)
+
+
+async def find_run(log: StreamLog, principal: str, run_id: str) -> StreamMeta | None:
+    """Return the stream of a run, None if there is none.
+
+    Raises:
+        LogError: the log does not answer.
+    """
+    for note in (_run_note(run_id), *await _notes_of_run(log, principal, run_id).notes()):
+        if (found := await log.find(principal, note.request_id)) is not None:
+            return found
+    return None
+
+
+# Questions.
+
+
+def _not_open() -> Problem:
+    detail = (
+        "The question is not open: it was asked in another thread, was already answered, or the "
+        "thread went on without an answer."
+    )
+    return Problem(409, "question-not-open", detail, errors=[{"loc": ["resume"], "msg": detail}])
+
+
+def _asked_stream(run: RunInput) -> UUID:
+    """Return the stream that has asked the question; a run asks one.
+
+    Raises:
+        Problem: 409.
+    """
+    match = _QUESTION.fullmatch(run.resume[0]["interruptId"]) if len(run.resume) == 1 else None
+    if match is None:
+        raise _not_open()
+    return UUID(match[1])
+
+
+async def _answer_note(log: StreamLog, principal: str, asked: UUID, digest: str) -> Note:
+    """Return the note of the run that answers a question.
+
+    Raises:
+        Problem: 409, another run has answered it.
+    """
+    note = Note(f"{_PROTOCOL}:answer:{asked.hex}")
+    while (found := await log.find(principal, note.request_id)) is not None:
+        if found.fingerprint == digest:
+            break
+        if found.outcome in (None, COMPLETE):
+            raise _not_open()
+        note = note._replace(number=note.number + 1)
+    return note
+
+
+async def _question(
+    runtime: Runtime, principal: str, thread: Chat, note: Note, asked: UUID
+) -> Question:
+    """Return an open question, from the log of the stream that has asked it.
+
+    Raises:
+        Problem: 409 or 410.
+    """
+    notes = [one for one in await thread.notes() if one.key != note.key]
+    newest = await thread.newest(notes)
+    if newest is None or newest.stream_id != asked:
+        raise _not_open()
+    try:
+        meta = await owned(runtime, principal, asked)
+        entries = [] if meta.body_gone else await load_entries(runtime.log, asked)
+    except (PositionGone, UnknownStream):
+        entries = []
+    if not entries:
+        detail = "The question has expired: the server keeps it only for some time. Ask again."
+        raise Problem(410, "question-expired", detail)
+    question = asked_question(entries)
+    if question is None:
+        raise _not_open()
+    return question
+
+
+def _answer(entry: dict[str, Any], question: Question) -> tuple[ChatMessage, dict[str, Any]]:
+    """Return the answer to a question as a message, and for the metadata."""
+    payload = entry.get("payload")
+    text = "denied" if entry["status"] == "cancelled" else "approved"
+    if payload is not None and text == "approved":
+        text = as_text(payload)
+    answer = {"interruptId": entry["interruptId"], "status": entry["status"]}
+    if payload is not None:
+        answer["payload"] = payload
+    if (call := question.call) is not None:
+        answer |= {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+    return ChatMessage.user(text), answer

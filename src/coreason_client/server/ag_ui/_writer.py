@@ -1,0 +1,439 @@
+"""The events of a run, and the messages that a client makes of them. No I/O.
+
+Each event has an id, with which a client that has lost its connection reads on: the id of its
+packet, a dot, and the number of the event among those of this packet. RUN_STARTED belongs to packet
+0. A reader that joins a run gets RUN_STARTED, a snapshot of all messages up to the last packet that
+exists, the other events up to there, and then what follows. The ids of these first events are
+`<id of the last packet>.s.<number>`. The ids of messages are made of the numbers of packets too, so
+everything here is a function of the log and of the input of the run.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+from pydantic_core import from_json, to_json
+
+from ..answer import (
+    AnswerEvent,
+    AnswerFold,
+    Artifact,
+    Began,
+    Cited,
+    Ended,
+    Finished,
+    Markdown,
+    Media,
+    Other,
+    Part,
+    Progress,
+    Text,
+    Thought,
+    ToolCall,
+    ToolResult,
+    Warned,
+    Writer,
+    arguments_json,
+    as_text,
+    cut,
+)
+from . import AGUI
+from ._input import RunInput
+
+__all__ = ["START", "RunWriter", "question_id"]
+
+START: Final = (-1, -1)
+"""The position before the first event."""
+_JSON = dict[str, Any]
+_MAX_SNAPSHOT: Final = 8_000_000  # bytes; clients hold at most 10 MB of one event
+_EMPTY: Final = b'""'  # clients before 1.0 refuse a piece without text
+_LOST: Final = "The answer ended before the call did."
+_TOO_LARGE: Final = {
+    "message": "The messages are too many to be sent again: start a new run in a new thread.",
+    "code": "rewind_too_large",
+}
+_USAGE: Final = {
+    "inputTokens": "prompt_tokens",
+    "outputTokens": "completion_tokens",
+    "reasoningTokens": "reasoning_tokens",
+    "cachedInputTokens": "cached_tokens",
+    "cacheWriteInputTokens": "cache_write_tokens",
+}
+
+
+def question_id(stream_id: UUID) -> str:
+    """Return the id of the interrupt for the question at the end of a stream."""
+    return f"question_{stream_id.hex}"
+
+
+@dataclass(slots=True)
+class _State:
+    """The open part and calls of an answer.
+
+    Attributes:
+        part: the id of the message that is open.
+        pieces: the number of pieces that it has.
+        parent: the message that gets the next call, None for a new one.
+        calls: the ids of the open calls and of the messages for their results.
+        used: all ids of calls.
+        lost: the calls that were open at the end.
+    """
+
+    used: set[str]
+    part: str = ""
+    pieces: int = 0
+    parent: str | None = None
+    calls: dict[str, tuple[str, str]] = field(default_factory=dict)
+    lost: list[ToolCall] = field(default_factory=list)
+
+
+class _Messages:
+    """The messages that a client makes of events, and the events that are not about messages."""
+
+    def __init__(self) -> None:
+        self.others: list[tuple[str, _JSON]] = []
+        self._messages: list[_JSON] = []
+        self._pieces: list[bytes] = []  # of the message that began last
+        self._texts: list[tuple[_JSON, list[bytes]]] = []
+
+    def add_piece(self, text: bytes) -> None:
+        """Add a piece to the open message, as JSON."""
+        self._pieces.append(text)
+
+    def add(self, kind: str, event: _JSON) -> None:
+        """Add an event."""
+        match kind:
+            case "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START":
+                message = {"id": event["messageId"], "role": event["role"], "content": ""}
+                self._messages.append(message)
+                self._pieces = []
+                self._texts.append((message, self._pieces))
+            case "REASONING_MESSAGE_CONTENT":
+                self.add_piece(to_json(event["delta"]))
+            case "TOOL_CALL_START":
+                self._add_call(event)
+            case "TOOL_CALL_ARGS":
+                self._call(event["toolCallId"])[1]["function"]["arguments"] = event["delta"]
+            case "TOOL_CALL_RESULT":
+                self._add_result(event)
+            case "CUSTOM" | "RUN_FINISHED" | "RUN_ERROR":
+                self.others.append((kind, event))
+
+    def all(self) -> list[_JSON]:
+        """Return the messages."""
+        for message, pieces in self._texts:
+            message["content"] = "".join(from_json(b"[%b]" % b",".join(pieces)))
+        return self._messages
+
+    def _add_call(self, event: _JSON) -> None:
+        parent = event["parentMessageId"]
+        message = next((one for one in reversed(self._messages) if one["id"] == parent), None)
+        if message is None:
+            message = {"id": parent, "role": "assistant"}
+            self._messages.append(message)
+        function = {"name": event["toolCallName"], "arguments": ""}
+        call = {"id": event["toolCallId"], "type": "function", "function": function}
+        message.setdefault("toolCalls", []).append(call)
+
+    def _call(self, call_id: str) -> tuple[int, _JSON]:
+        """Return a call, and the index of its message."""
+        for index in range(len(self._messages) - 1, -1, -1):
+            for call in self._messages[index].get("toolCalls", ()):
+                if call["id"] == call_id:
+                    found: _JSON = call
+                    return index, found
+        raise KeyError(call_id)
+
+    def _add_result(self, event: _JSON) -> None:
+        """Insert a result after the call and the results that are already there."""
+        names = ("toolCallId", "role", "content", "metadata")
+        result = {"id": event["messageId"], **{one: event[one] for one in names if one in event}}
+        index = self._call(event["toolCallId"])[0] + 1
+        while index < len(self._messages) and self._messages[index]["role"] == "tool":
+            index += 1
+        self._messages.insert(index, result)
+
+
+class RunWriter(Writer):
+    """Writes the events of a run after a position: the number of a packet, and that of an event."""
+
+    text_types: ClassVar[tuple[type, ...]] = (Markdown, Media)
+
+    def __init__(
+        self, stream_id: UUID, run: RunInput, settings: AGUI, after: tuple[int, int] = START
+    ) -> None:
+        super().__init__()
+        self.packet = f"{stream_id}:0".encode()
+        """The id of the packet that was added last."""
+        self._index = 0  # of the next event of this packet
+        self._stream_id = stream_id
+        self._run = run
+        self._settings = settings
+        self._after = after
+        self._collected: _Messages | None = None
+        self._is_quiet = after != START  # or while messages are collected
+        self._state = _State(run.call_ids)
+        self._delta = b""
+
+    @property
+    def takes_back(self) -> bool:
+        """True: a snapshot takes words back."""
+        return True
+
+    @property
+    def _position(self) -> int:
+        return self._state.pieces
+
+    def start(self) -> bytes:
+        """Return the first event."""
+        self._emit("RUN_STARTED", **self._run.started)
+        return self._take()
+
+    # The frames.
+
+    def feed_joined(self, body: bytes) -> bytes:
+        """Return what entries that were joined add."""
+        self._begin_packet(body)
+        return super().feed_joined(body)
+
+    def _add_entry(self, entry: bytes) -> None:
+        self._begin_packet(entry)
+        super()._add_entry(entry)
+
+    def _begin_packet(self, entry: bytes) -> None:
+        self.packet = entry[4 : entry.index(b"\n")]  # after "id: "
+        self._index = 0
+
+    def _piece(self, text: bytes) -> bytes:
+        if text == _EMPTY:
+            return b""
+        self._state.pieces += 1
+        if self._is_quiet:
+            if self._collected is not None:
+                self._collected.add_piece(text)
+                return b""
+            if not self._is_wanted():
+                return b""
+        index = self._index
+        self._index = index + 1
+        return b"id: %b.%d%b%b}\n\n" % (self.packet, index, self._delta, text)
+
+    def _is_wanted(self) -> bool:
+        """Return True if the next event is after the position; otherwise it is counted."""
+        if (self.seq, self._index) > self._after:
+            self._is_quiet = False
+            return True
+        self._index += 1
+        return False
+
+    def _emit(self, kind: str, **members: Any) -> None:
+        if self._collected is not None:
+            self._collected.add(kind, members)
+        else:
+            self._send(to_json({"type": kind, **members}))
+
+    def _send(self, event: bytes) -> None:
+        if self._is_quiet and not self._is_wanted():
+            return
+        self._out.append(b"id: %b.%d\ndata: %b\n\n" % (self.packet, self._index, event))
+        self._index += 1
+
+    # Snapshots.
+
+    def begin_snapshot(self) -> None:
+        """Collect what is fed from now on, instead of writing it."""
+        self._collected, self._is_quiet = _Messages(), True
+
+    def end_snapshot(self, after: int = -1) -> bytes:
+        """Return the events with which a reader joins, those after a number."""
+        collected, self._collected = self._collected, None
+        assert collected is not None  # noqa: S101 - it has begun
+        self._after, self._is_quiet = (self.seq, after), True
+        self.packet += b".s"
+        self._index = 0
+        has_ended, self.has_ended = self.has_ended, False
+        self._emit("RUN_STARTED", **self._run.started)
+        self._write_snapshot(collected)
+        if not self.has_ended:
+            for kind, members in collected.others:
+                self._emit(kind, **members)
+            self._begin_part(self.fold.part)
+            self.has_ended = has_ended
+        return self._take()
+
+    def _take_back(self, kept: Iterable[tuple[int, bytes]]) -> None:
+        before, seq, is_quiet, outer = self._open_part, self.seq, self._is_quiet, self._collected
+        self.begin_snapshot()
+        self.fold, self._state = AnswerFold(), _State(self._run.call_ids)
+        for number, entry in kept:
+            self.seq = number
+            super()._add_entry(entry)
+        self.seq = seq
+        if outer is not None:
+            return  # the messages are still collected
+        collected, self._collected = self._collected, None
+        assert collected is not None  # noqa: S101 - it was set above
+        self._is_quiet = is_quiet
+        is_same = before == self._open_part
+        if not is_same:
+            self._end_part(*before)
+        self._write_snapshot(collected)
+        if not is_same and not self.has_ended:
+            self._begin_part(self.fold.part)
+
+    @property
+    def _open_part(self) -> tuple[Part | None, str]:
+        return self.fold.part, self._state.part
+
+    def _write_snapshot(self, collected: _Messages) -> None:
+        messages = to_json([*self._run.given, *collected.all()])
+        if len(messages) > _MAX_SNAPSHOT:
+            self._emit("RUN_ERROR", **_TOO_LARGE)
+            self.has_ended = True
+        else:
+            self._send(b'{"type":"MESSAGES_SNAPSHOT","messages":%b}' % messages)
+
+    # The events of an answer.
+
+    def _add(self, event: AnswerEvent) -> None:
+        if (add := _EVENTS.get(type(event))) is not None:
+            add(self, event)
+
+    def _begin(self, event: Began) -> None:
+        state = self._state
+        state.part, state.pieces, self._paragraph_at = self._name("msg"), 0, 0
+        state.parent = state.part if event.part is Part.TEXT else None
+        self._begin_part(event.part)
+
+    def _begin_part(self, part: Part | None) -> None:
+        message_id = self._state.part
+        if part is Part.TEXT:
+            prefix = '\ndata: {"type":"TEXT_MESSAGE_CONTENT","messageId":"%s","delta":'
+            self._delta = (prefix % message_id).encode()
+            self._emit("TEXT_MESSAGE_START", messageId=message_id, role="assistant")
+        elif part is Part.THOUGHTS:
+            self._emit("REASONING_START", messageId=message_id)
+            self._emit("REASONING_MESSAGE_START", messageId=message_id, role="reasoning")
+
+    def _end_part(self, part: Part | None, message_id: str) -> None:
+        if part is Part.TEXT:
+            self._emit("TEXT_MESSAGE_END", messageId=message_id)
+        elif part is Part.THOUGHTS:
+            self._emit("REASONING_MESSAGE_END", messageId=message_id)
+            self._emit("REASONING_END", messageId=message_id)
+
+    def _think(self, text: str) -> None:
+        state = self._state
+        if text:
+            delta = f"\n\n{text}" if state.pieces else text
+            state.pieces += 1
+            self._emit("REASONING_MESSAGE_CONTENT", messageId=state.part, delta=delta)
+
+    def _begin_call(self, call: ToolCall) -> None:
+        state, call_id = self._state, call.call_id
+        if call_id in state.used:  # clients take a known id for the same call
+            call_id = f"{call_id}_{self.seq}"
+        state.used.add(call_id)
+        state.calls[call.call_id] = call_id, self._name("result")
+        state.parent = state.parent or self._name("msg")
+        names = {"toolCallName": call.name, "parentMessageId": state.parent}
+        self._emit("TOOL_CALL_START", toolCallId=call_id, **names)
+        self._emit("TOOL_CALL_ARGS", toolCallId=call_id, delta=arguments_json(call.arguments))
+        self._emit("TOOL_CALL_END", toolCallId=call_id)
+
+    def _end_call(self, result: ToolResult) -> None:
+        state, text = self._state, _LOST
+        if result.has_ended:
+            text = cut(as_text(result.value), self._settings.max_tool_result)
+        call_id, message_id = state.calls.pop(result.call.call_id)
+        state.parent = None
+        failed = {"metadata": {"is_error": True}} if result.is_error else {}
+        names = {"messageId": message_id, "toolCallId": call_id, "role": "tool"}
+        self._emit("TOOL_CALL_RESULT", **names, content=text, **failed)
+
+    def _finish(self, event: Finished) -> None:
+        ending = _Ending(event, self.fold, self._state, self._run.tools)
+        for call in ending.unanswered:
+            self._end_call(ToolResult(call, None, is_error=True, has_ended=False))
+        if event.limit is not None:
+            self._emit("CUSTOM", name="limit", value={"reason": event.limit})
+        usage = _usage(self.fold.usage)
+        if event.error is not None and event.error["code"] != "cancelled":
+            error = {"message": event.error["message"], "code": event.error["code"]}
+            self._emit("RUN_ERROR", **error, **usage)
+        else:
+            outcome = ending.outcome(self._stream_id, self._settings)
+            names = {"threadId": self._run.thread_id, "runId": self._run.run_id}
+            self._emit("RUN_FINISHED", **names, outcome=outcome, **usage)
+        self.has_ended = True
+
+    def _name(self, prefix: str) -> str:
+        return f"{prefix}_{self._stream_id.hex}_{self.seq}"
+
+
+class _Ending:
+    """The end of an answer: its question, and the calls that were open."""
+
+    def __init__(self, event: Finished, fold: AnswerFold, state: _State, tools: set[str]) -> None:
+        self._event = event
+        self._question = None if event.asks is None else fold.question
+        asked = None if self._question is None else self._question.call
+        self._asked = asked if asked in state.lost else None
+        is_failed = event.error is not None
+        pending = [] if is_failed else [call for call in state.lost if call.name in tools]
+        self.unanswered = [one for one in state.lost if one not in (*pending, self._asked)]
+        """The calls that nobody will answer."""
+        self._call_ids = {call_id: names[0] for call_id, names in state.calls.items()}
+        self._pending = [self._call_ids[call.call_id] for call in pending]
+
+    def outcome(self, stream_id: UUID, settings: AGUI) -> _JSON:
+        """Return the outcome of a run that did not fail."""
+        asked, question = self._asked, self._question
+        if self._event.error is not None:
+            return {"type": "cancelled"}
+        if question is None or (asked is None and not settings.interrupts):
+            pending = {"pendingToolCallIds": self._pending} if self._pending else {}
+            return {"type": "success", **pending}
+        interrupt = {"id": question_id(stream_id), "message": question.text}
+        if asked is None:
+            interrupt["reason"] = str(self._event.asks)
+        else:
+            interrupt |= {"reason": "tool_call", "toolCallId": self._call_ids[asked.call_id]}
+        return {"type": "interrupt", "interrupts": [interrupt]}
+
+
+def _end_or_lose(writer: RunWriter, result: ToolResult) -> None:
+    if result.has_ended:
+        writer._end_call(result)
+    else:
+        writer._state.lost.append(result.call)  # the end of the answer says what it means
+
+
+def _own_event(writer: RunWriter, event: Other) -> None:
+    kind = event.event.get("type")
+    writer._emit("CUSTOM", name=kind if isinstance(kind, str) else "event", value=event.event)
+
+
+_EVENTS: Final[dict[type, Callable[[RunWriter, Any], None]]] = {
+    Began: RunWriter._begin,
+    Ended: lambda writer, event: writer._end_part(event.part, writer._state.part),
+    Text: lambda writer, event: writer._add_piece(event.json),
+    Thought: lambda writer, event: writer._think(event.text),
+    ToolCall: RunWriter._begin_call,
+    ToolResult: _end_or_lose,
+    Cited: lambda writer, event: writer._emit("CUSTOM", name="citations", value=event.citations),
+    Artifact: lambda writer, event: writer._emit("CUSTOM", name="artifact", value=event.data),
+    Progress: lambda writer, event: writer._emit("CUSTOM", name="progress", value=event.data),
+    Warned: lambda writer, event: writer._emit("CUSTOM", name="warning", value=event.error),
+    Other: _own_event,
+    Finished: RunWriter._finish,
+}
+
+
+def _usage(usage: dict[str, int] | None) -> _JSON:
+    if usage is None:
+        return {}
+    counts = {name: usage[ours] for name, ours in _USAGE.items() if ours in usage}
+    counts["totalTokens"] = counts["inputTokens"] + counts["outputTokens"]
+    return {"usage": [counts]}
