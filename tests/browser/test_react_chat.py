@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from starlette.staticfiles import StaticFiles
 
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 from examples.react_chat import agent as example
+from tests.docs.blocks import parse
+from tests.docs.terminals import Player
 from tests.installed import npm_package
 from tests.ports import free_port
 from tests.server.openai.cutting import cutting
@@ -30,6 +33,12 @@ from .conftest import TIMEOUT, Tabs
 from .test_access import violations
 
 FOLDER = Path(example.__file__).parent
+TUTORIAL = Path(__file__).parents[2] / "docs/tutorials/react.md"
+FILES = (
+    *("agent.py", "chat.jsx", "package.json"),
+    *("public/index.html", "public/style.css"),
+)
+PATH = os.environ.get("PATH", os.defpath)
 RUN = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 QUESTION = "Plan a trip to Kyoto"
 BEFORE = (
@@ -43,18 +52,31 @@ PAUSE_AT = 14  # words: in the middle of the second day
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the example after `npm install` and `npm run build`."""
+def environment() -> dict[str, str]:
+    """Variables with which the packages of the example are found, as after `npm install`."""
     tools.browser()  # before anything is installed
     package = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
     wanted = {**package["dependencies"], **package["devDependencies"], "zod": "4.6.7"}
     modules = npm_package(*(f"{name}@{wanted[name]}" for name in wanted)) / "node_modules"
+    return {
+        "PATH": os.pathsep.join([f"{modules}/.bin", str(Path(sys.executable).parent), PATH]),
+        "NODE_PATH": str(modules),
+    }
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+    """The folder of the example after `npm run build`."""
     folder = tmp_path_factory.mktemp("react") / "chat"
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("node_modules", "chat.js"))
-    path = f"{modules / '.bin'}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "NODE_PATH": str(modules)}
-    command = package["scripts"]["build"].split()
-    subprocess.run(command, cwd=folder, env=env, check=True, timeout=60, capture_output=True)
+    subprocess.run(
+        ["npm", "run", "build"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        check=True,
+        timeout=60,
+        capture_output=True,
+    )
     return folder
 
 
@@ -215,10 +237,12 @@ def test_a_server_that_is_killed(built: Path, new_tabs: Callable[..., Tabs]) -> 
     assert shown(page)[1] != ANSWER
     with served(built, port, pause=0.01) as second:
         second.url()
-        page.reload()
-        page.get_by_text("Day 4").wait_for()
+        page.get_by_text("Day 4").wait_for()  # the page connects again
         ready(page)
-    assert shown(page) == [QUESTION, ANSWER]
+        assert shown(page) == [QUESTION, ANSWER]
+        page.reload()
+        ready(page)
+        assert shown(page) == [QUESTION, ANSWER]
 
 
 def test_stop(site: Site, tabs: Tabs) -> None:
@@ -304,3 +328,21 @@ def test_axe_finds_nothing_serious(site: Site, new_tabs: Callable[..., Tabs], sc
         page.set_viewport_size({"width": width, "height": 720})
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_files_of_the_tutorial_are_those_of_the_example() -> None:
+    blocks = parse(TUTORIAL.read_text(encoding="utf-8"), TUTORIAL.name)
+    files = {block.title: block.code for block in blocks if block.language not in {"sh", "text"}}
+    assert files == {name: (FOLDER / name).read_text(encoding="utf-8") for name in FILES}
+
+
+@pytest.mark.timeout(120)
+def test_the_tutorial(tmp_path: Path, environment: dict[str, str], tabs: Tabs) -> None:
+    replaced = {"8000": str(free_port()), "PAUSE = 0.2": "PAUSE = 0.01"}
+    with Player(tmp_path, replaced, environment) as player:
+        player.play(TUTORIAL.read_text(encoding="utf-8"), TUTORIAL.name)
+        page = tabs.open(player.replace("http://127.0.0.1:8000/"), None)
+        ask(page, QUESTION)
+        page.get_by_text("Day 4").wait_for()
+        ready(page)
+        assert shown(page) == [QUESTION, ANSWER]
