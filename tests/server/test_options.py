@@ -7,7 +7,8 @@ from typing import Any, get_type_hints
 import pytest
 
 from coreason_client.a2a.types import AgentCard
-from coreason_client.server import AgentApp
+from coreason_client.errors import ArgumentError
+from coreason_client.server import AGUI, AISDK, AgentApp
 from coreason_client.server._options import Options, option_names
 from coreason_client.server.a2a import A2A
 from coreason_client.server.openai import OpenAIAPI
@@ -19,7 +20,9 @@ OTHERS = {
     "_documents",
     "_keys_before",
     "a2a",
+    "ag_ui",
     "agent",
+    "ai_sdk",
     "allowed_hosts",
     "api_keys",
     "api_keys_file",
@@ -33,7 +36,7 @@ OTHERS = {
     "public_url",
     "ticket_secrets",
 }
-RENAMED = {"metrics_path", "serves_a2a"}
+RENAMED = {"api_paths", "metrics_path", "serves_a2a"}
 
 
 async def agent(request: ServiceRequest) -> str:
@@ -43,8 +46,9 @@ async def agent(request: ServiceRequest) -> str:
 def test_the_signature_and_the_options_have_the_same_names_and_types() -> None:
     parameters = set(inspect.signature(AgentApp).parameters)
     assert parameters - OTHERS == option_names() - RENAMED
-    # The types of A2A are imported only for type checkers.
+    # The types of other protocols are imported only for type checkers.
     names = {"AgentCard": AgentCard, "A2A": A2A, "OpenAIAPI": OpenAIAPI}
+    names |= {"AISDK": AISDK, "AGUI": AGUI}
     given = get_type_hints(AgentApp.__init__, localns=names)
     kept = get_type_hints(Options)
     for name in parameters - OTHERS - {"agent_id", "version"}:
@@ -63,8 +67,10 @@ def test_every_argument_reaches_the_option_of_its_name() -> None:
     }
     numbers = sorted(option_names() - values.keys() - RENAMED)
     values |= {name: 10 + number for number, name in enumerate(numbers)}
-    options = AgentApp(agent, metrics="/numbers", a2a=True, **values)._options
+    pages: dict[str, Any] = {"ai_sdk": True, "ag_ui": True}
+    options = AgentApp(agent, metrics="/numbers", a2a=True, **pages, **values)._options
     values |= {"metrics_path": "/numbers", "serves_a2a": True}
+    values |= {"api_paths": ("/ag-ui", "/api/chat")}
     assert {field.name: getattr(options, field.name) for field in fields(Options)} == values
 
 
@@ -124,3 +130,36 @@ def test_names_and_paths_that_cannot_be_used_are_refused_by_name(name: str, wron
     given: dict[str, Any] = {name: wrong}
     with pytest.raises(ValueError, match=rf"{name} must"):
         AgentApp(agent, **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"ai_sdk": True, "root_path": "/api/agents"}, "root_path"),
+        ({"ai_sdk": AISDK(path="/chat"), "root_path": "/chat"}, "root_path"),
+        ({"ag_ui": True, "root_path": "/ag-ui"}, "root_path"),
+        ({"ai_sdk": AISDK(path="/x"), "ag_ui": AGUI(path="/x")}, "path"),
+        ({"ai_sdk": True, "metrics": "/api/chat"}, "metrics"),
+        ({"ai_sdk": True, "metrics": "/api/chat/x/stream"}, "metrics"),
+        ({"ag_ui": True, "metrics": "/ag-ui/runs/r"}, "metrics"),
+        ({"ai_sdk": "yes"}, "ai_sdk"),
+        ({"ag_ui": "yes"}, "ag_ui"),
+    ],
+)
+def test_the_paths_of_pages_are_not_ambiguous(options: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        AgentApp(agent, **options)
+    assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize("path", ["", "/", "chat", "/chat/", "/a b", "/v1/chat", "/assist", 1])
+def test_a_path_of_pages_must_be_free(path: Any) -> None:
+    for settings in (AISDK, AGUI):
+        with pytest.raises(ArgumentError) as caught:
+            settings(path=path)
+        assert caught.value.argument == "path"
+
+
+def test_a_prefix_may_begin_like_a_path_that_is_not_served() -> None:
+    AgentApp(agent, root_path="/api/agents", ag_ui=True)
+    AgentApp(agent, root_path="/api", ai_sdk=AISDK(path="/chat"), metrics="/api/chat")

@@ -27,8 +27,7 @@ CARD_PATH = "/.well-known/agent-card.json"
 """The path of the card, where clients of A2A begin."""
 
 FIRST_PARTS = frozenset(
-    path.split("/")[1]
-    for path in (*PATHS, A2A_PATH, CARD_PATH, "/streams", "/page", "/api", "/ag-ui")
+    path.split("/")[1] for path in (*PATHS, A2A_PATH, CARD_PATH, "/streams", "/page")
 ) - {"v1"}
 """The first parts of the paths that are served: a prefix with such a name would be ambiguous."""
 
@@ -85,8 +84,9 @@ class Options:
         for path in self.api_paths:
             if self.api_paths.count(path) > 1:
                 raise ArgumentError("path", "must be another one for each protocol", path)
-            if self.root_path.startswith(f"/{path.split('/')[1]}"):
-                raise ArgumentError("root_path", "must not begin like the path of a protocol", path)
+            if self.root_path.split("/")[1:2] == path.split("/")[1:2]:
+                rule = f"must not begin like {path}, which is the path of a protocol"
+                raise ArgumentError("root_path", rule, self.root_path)
         if self.on_abandoned not in ("continue", "cancel"):
             raise ArgumentError("on_abandoned", 'must be "continue" or "cancel"', self.on_abandoned)
         if self.final_retention < self.retention:
@@ -143,7 +143,7 @@ def check_api_path(argument: str, path: object) -> None:
     """
     if not isinstance(path, str) or not _PATH.fullmatch(path):
         raise ArgumentError(argument, "must be a path such as /api/chat", path)
-    if path in PATHS or path.split("/")[1] in FIRST_PARTS - {"api", "ag-ui"} | {"v1"}:
+    if path.split("/")[1] in FIRST_PARTS | {"v1"}:
         raise ArgumentError(argument, "must not begin like a path that the server uses", path)
 
 

@@ -10,18 +10,16 @@ from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import Options
-from ..answer import Question, as_text, asked_question
-from ..engine._conversation import COMPLETE
+from ..answer import Question, as_text
 from ..engine._runtime import Runtime
-from ..errors import PositionGone, UnknownStream
-from ..http._admission import ParsedBody, StreamRequest, owned
-from ..http._answers import load_entries
+from ..http._admission import ParsedBody, StreamRequest
 from ..http._body import fingerprint
 from ..http._chat_body import Ask, check_sizes, json_object, request_of
 from ..http._chats import Chat, Note
 from ..http._cursor import Cursor, parse_cursor
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
+from ..http._questions import answer_note, asking_stream, open_question, question_not_open
 from ..log.base import StreamLog, StreamMeta
 from ._input import RunInput, run_input
 
@@ -31,7 +29,6 @@ CONFLICT: Final = "request-conflict"
 """The name of the refusal of a request that differs from the one before."""
 _PROTOCOL: Final = "ag-ui"
 _EVENT_ID = re.compile(r"([^.]+)(\.s)?\.(0|[1-9][0-9]{0,8})", re.ASCII)
-_QUESTION = re.compile(r"question_([0-9a-f]{32})", re.ASCII)
 
 
 class EventId(NamedTuple):
@@ -80,13 +77,14 @@ class RunRequest(StreamRequest):
         run, log = self.run, runtime.log
         note = _run_note(run.run_id)
         if run.resume:
-            note = await _answer_note(log, principal, _asked_stream(run), parsed.fingerprint)
+            note = Note(f"{_PROTOCOL}:answer:{_asking_stream(run).hex}")
+            note = await answer_note(log, principal, note, parsed.fingerprint)
             parsed = parsed._replace(request=self._request(note, run.messages, run.passed))
         if self.position or await log.find(principal, note.request_id) is not None:
             return parsed  # it joins the stream, which has all that follows
         thread = Chat(log, principal, _PROTOCOL, run.thread_id)
         if run.resume:
-            question = await _question(runtime, principal, thread, note, _asked_stream(run))
+            question = await open_question(runtime, thread, note, _asking_stream(run))
             message, answer = _answer(run.resume[0], question)
             passed = {**run.passed, "resume": [answer]}
             parsed = parsed._replace(request=self._request(note, [*run.messages, message], passed))
@@ -97,7 +95,7 @@ class RunRequest(StreamRequest):
     def conflict(self) -> Problem:
         """Return the refusal of this run, because another request had its id or its question."""
         if self.run.resume:
-            return _not_open()
+            return question_not_open()
         detail = "The runId was used before with another input: use a new runId for a new run."
         return Problem(409, CONFLICT, detail)
 
@@ -151,69 +149,15 @@ async def find_run(log: StreamLog, principal: str, run_id: str) -> StreamMeta | 
     return None
 
 
-# Questions.
-
-
-def _not_open() -> Problem:
-    detail = (
-        "The question is not open: it was asked in another thread, was already answered, or the "
-        "thread went on without an answer."
-    )
-    return Problem(409, "question-not-open", detail, errors=[{"loc": ["resume"], "msg": detail}])
-
-
-def _asked_stream(run: RunInput) -> UUID:
-    """Return the stream that has asked the question; a run asks one.
+def _asking_stream(run: RunInput) -> UUID:
+    """Return the stream whose question a run answers; a stream asks one question.
 
     Raises:
         Problem: 409.
     """
-    match = _QUESTION.fullmatch(run.resume[0]["interruptId"]) if len(run.resume) == 1 else None
-    if match is None:
-        raise _not_open()
-    return UUID(match[1])
-
-
-async def _answer_note(log: StreamLog, principal: str, asked: UUID, digest: str) -> Note:
-    """Return the note of the run that answers a question.
-
-    Raises:
-        Problem: 409, another run has answered it.
-    """
-    note = Note(f"{_PROTOCOL}:answer:{asked.hex}")
-    while (found := await log.find(principal, note.request_id)) is not None:
-        if found.fingerprint == digest:
-            break
-        if found.outcome in (None, COMPLETE):
-            raise _not_open()
-        note = note._replace(number=note.number + 1)
-    return note
-
-
-async def _question(
-    runtime: Runtime, principal: str, thread: Chat, note: Note, asked: UUID
-) -> Question:
-    """Return an open question, from the log of the stream that has asked it.
-
-    Raises:
-        Problem: 409 or 410.
-    """
-    notes = [one for one in await thread.notes() if one.key != note.key]
-    newest = await thread.newest(notes)
-    if newest is None or newest.stream_id != asked:
-        raise _not_open()
-    try:
-        meta = await owned(runtime, principal, asked)
-        entries = [] if meta.body_gone else await load_entries(runtime.log, asked)
-    except (PositionGone, UnknownStream):
-        entries = []
-    if not entries:
-        detail = "The question has expired: the server keeps it only for some time. Ask again."
-        raise Problem(410, "question-expired", detail)
-    question = asked_question(entries)
-    if question is None:
-        raise _not_open()
-    return question
+    if len(run.resume) != 1:
+        raise question_not_open()
+    return asking_stream(run.resume[0]["interruptId"])
 
 
 def _answer(entry: dict[str, Any], question: Question) -> tuple[ChatMessage, dict[str, Any]]:

@@ -38,10 +38,11 @@ from ..answer import (
     as_text,
     cut,
 )
+from ..http._questions import question_id
 from . import AGUI
 from ._input import RunInput
 
-__all__ = ["START", "RunWriter", "question_id"]
+__all__ = ["START", "RunWriter"]
 
 START: Final = (-1, -1)
 """The position before the first event."""
@@ -60,11 +61,6 @@ _USAGE: Final = {
     "cachedInputTokens": "cached_tokens",
     "cacheWriteInputTokens": "cache_write_tokens",
 }
-
-
-def question_id(stream_id: UUID) -> str:
-    """Return the id of the interrupt for the question at the end of a stream."""
-    return f"question_{stream_id.hex}"
 
 
 @dataclass(slots=True)

@@ -18,13 +18,11 @@ from .._options import check_api_path
 __all__ = [
     "AISDK",
     "CAPABILITIES",
-    "Answer",
+    "AnswerFacts",
     "Approval",
-    "answer_in",
+    "facts_in",
     "message_id",
     "message_stream",
-    "question_id",
-    "question_stream",
     "run_id",
     "run_stream",
     "settings_of",
@@ -34,7 +32,7 @@ CAPABILITIES: Final = ("reset-step", "tool-approval-request", "tool-approval-res
 """The chunks that not every version of the SDK knows; a request names those that may be sent."""
 
 _FINGERPRINT: Final = "ai-sdk:"
-_ID = re.compile(r"(msg|question|run)_([0-9a-f]{32})", re.ASCII)
+_ID = re.compile(r"(msg|run)_([0-9a-f]{32})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,7 @@ class Approval(NamedTuple):
     reason: str | None = None
 
 
-class Answer(NamedTuple):
+class AnswerFacts(NamedTuple):
     """What the log must keep of a request, because the chunks of its answer depend on it.
 
     It is stored as the fingerprint of the request, in which only equal requests are equal.
@@ -101,12 +99,12 @@ class Answer(NamedTuple):
         return f"{_FINGERPRINT}{to_json(self).decode()}"
 
 
-def answer_in(fingerprint: str) -> Answer | None:
+def facts_in(fingerprint: str) -> AnswerFacts | None:
     """Return what a fingerprint says, None if it is that of another protocol."""
     if not fingerprint.startswith(_FINGERPRINT):
         return None
     key, capabilities, continues, approval = from_json(fingerprint.removeprefix(_FINGERPRINT))
-    return Answer(key, capabilities, continues, Approval(*approval) if approval else None)
+    return AnswerFacts(key, capabilities, continues, Approval(*approval) if approval else None)
 
 
 # Ids that the server makes; a chat must not have one of this form.
@@ -117,11 +115,6 @@ def message_id(stream_id: UUID) -> str:
     return f"msg_{stream_id.hex}"
 
 
-def question_id(stream_id: UUID) -> str:
-    """Return the id of the question with which a stream ends."""
-    return f"question_{stream_id.hex}"
-
-
 def run_id(stream_id: UUID) -> str:
     """Return the id of a stream in the header and the path of the workflow transport."""
     return f"run_{stream_id.hex}"
@@ -130,11 +123,6 @@ def run_id(stream_id: UUID) -> str:
 def message_stream(given: Any) -> UUID | None:
     """Return the stream that has begun a message, None if the id has another form."""
     return _stream(given, "msg")
-
-
-def question_stream(given: Any) -> UUID | None:
-    """Return the stream that has asked a question, None if the id has another form."""
-    return _stream(given, "question")
 
 
 def run_stream(given: Any) -> UUID | None:

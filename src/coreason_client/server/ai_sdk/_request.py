@@ -18,12 +18,10 @@ from starlette.requests import Request
 from coreason_manifest.definitions.message import ChatMessage
 
 from .._options import Options
-from ..answer import asked_question
+from ..answer import Question
 from ..engine._conversation import COMPLETE
 from ..engine._runtime import Runtime
-from ..errors import PositionGone, UnknownStream
 from ..http._admission import ParsedBody, StreamRequest
-from ..http._answers import load_entries
 from ..http._body import fingerprint
 from ..http._chat_body import (
     MAX_ID,
@@ -36,12 +34,12 @@ from ..http._chat_body import (
 )
 from ..http._chats import Chat, Note, session_of
 from ..http._decision import RequestFacts
-from ..http._problems import Problem
-from ..log.base import StreamMeta
-from . import CAPABILITIES, Answer, Approval, question_stream, run_stream
+from ..http._questions import answer_note, asking_stream, open_question, question_not_open
+from ..log.base import StreamLog, StreamMeta
+from . import CAPABILITIES, AnswerFacts, Approval, run_stream
 from ._messages import approval_in, messages_of
 
-__all__ = ["PROTOCOL", "ChatRequest", "check_chat_id"]
+__all__ = ["PROTOCOL", "PageRequest", "check_chat_id"]
 
 PROTOCOL: Final = "ai-sdk"
 """The name under which the chats of this protocol are noted."""
@@ -50,22 +48,22 @@ _OWN_NAMES: Final = frozenset(("messages", "message", "capabilities"))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedChat:
     """The content of a body; `chat_id` is None if the client gives none."""
 
     messages: Sequence[ChatMessage]
     is_in_store: bool
     chat_id: str | None
     regenerates: bool
-    answer: Answer
+    facts: AnswerFacts
     settings: Mapping[str, Any]
 
 
-class ChatRequest(StreamRequest):
+class PageRequest(StreamRequest):
     """A `POST` to the path of the chat; `asked` is set once its body has been read."""
 
     is_plain_text_allowed = True  # the workflow transport sends its JSON so
-    asked: Asked
+    asked: AskedChat
 
     def __init__(self, request: Request, options: Options) -> None:
         super().__init__(request)
@@ -84,7 +82,7 @@ class ChatRequest(StreamRequest):
         """
         self.asked = asked = _asked(json_object(body))
         check_sizes(asked.messages, self._options)
-        return ParsedBody(request_of(self._ask(None), uuid4()), asked.answer.fingerprint)
+        return ParsedBody(request_of(self._ask(None), uuid4()), asked.facts.fingerprint)
 
     async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
         """Find the answer that the request joins, or note the request in its chat.
@@ -93,24 +91,34 @@ class ChatRequest(StreamRequest):
             Problem: 409 or 410, the question that the request answers is not open.
             LogError: the log does not answer.
         """
-        asked = self.asked
+        asked, log = self.asked, runtime.log
         if asked.chat_id is None:
             return parsed
-        chat = Chat(runtime.log, principal, PROTOCOL, asked.chat_id)
-        notes = await chat.notes()
-        number = next((note.number for note in notes if note.key == asked.answer.key), 0)
-        note = Note(asked.answer.key, number, asked.answer.continues)
-        while (found := await runtime.log.find(principal, note.request_id)) is not None:
+        chat, approval = Chat(log, principal, PROTOCOL, asked.chat_id), asked.facts.approval
+        asker = None if approval is None else asking_stream(approval.question_id)
+        if asker is None:
+            note = await self._numbered(log, principal, await chat.notes())
+        else:
+            note = Note(f"{PROTOCOL}:answer:{asker.hex}", 0, asked.facts.continues)
+            note = await answer_note(log, principal, note, parsed.fingerprint, self._joins)
+        self._note, approved = note, None
+        if await log.find(principal, note.request_id) is None:
+            if approval is not None and asker is not None:
+                question = await open_question(runtime, chat, note, asker)
+                approved = _approved(approval, question)
+            await chat.add(note, self.stream_id)
+        return parsed._replace(request=request_of(self._ask(approved), note.request_id))
+
+    async def _numbered(self, log: StreamLog, principal: str, notes: Sequence[Note]) -> Note:
+        """Return the note of a request: that of an answer which it joins, or a new one."""
+        facts = self.asked.facts
+        number = next((note.number for note in notes if note.key == facts.key), 0)
+        note = Note(facts.key, number, facts.continues)
+        while (found := await log.find(principal, note.request_id)) is not None:
             if self._joins(found):
                 break
             note = note._replace(number=note.number + 1)
-        approved = None
-        if found is None:
-            if (approval := asked.answer.approval) is not None:
-                approved = await self._approved(runtime, chat, notes, approval)
-            await chat.add(note, self.stream_id)
-        self._note = note
-        return parsed._replace(request=request_of(self._ask(approved), note.request_id))
+        return note
 
     def other_id(self, found: StreamMeta) -> UUID | None:
         """Return the next id, if the stream that has this one is not joined."""
@@ -124,34 +132,6 @@ class ChatRequest(StreamRequest):
             return not found.cancel_requested
         is_new = self.asked.regenerates or found.body_gone
         return found.outcome == COMPLETE and not is_new
-
-    async def _approved(
-        self, runtime: Runtime, chat: Chat, notes: Sequence[Note], approval: Approval
-    ) -> dict[str, Any]:
-        """Return what the user has answered, with the call as the log has it.
-
-        Raises:
-            Problem: 409 or 410.
-        """
-        key, asker = self.asked.answer.key, question_stream(approval.question_id)
-        newest = await chat.newest([note for note in notes if note.key != key])
-        if newest is None or newest.stream_id != asker:
-            raise _not_open()
-        try:
-            question = asked_question(await load_entries(runtime.log, newest.stream_id))
-        except (PositionGone, UnknownStream):
-            detail = "The question has expired: the server keeps it only for some time. Ask again."
-            raise Problem(410, "question-expired", detail) from None
-        call = None if question is None else question.call
-        if call is None or call.call_id != approval.call_id:
-            raise _not_open()
-        return {
-            "call_id": call.call_id,
-            "name": call.name,
-            "arguments": call.arguments,
-            "approved": approval.approved,
-            "reason": approval.reason,
-        }
 
     def _ask(self, approved: dict[str, Any] | None) -> Ask:
         asked = self.asked
@@ -167,7 +147,7 @@ class ChatRequest(StreamRequest):
             session_id=session_id,
             is_in_store=asked.is_in_store,
             metadata={"ai_sdk": metadata},
-            can_rewind="reset-step" in asked.answer.capabilities,
+            can_rewind="reset-step" in asked.facts.capabilities,
         )
 
 
@@ -185,7 +165,7 @@ def check_chat_id(chat_id: Any) -> str:
     return chat_id
 
 
-def _asked(values: dict[str, Any]) -> Asked:
+def _asked(values: dict[str, Any]) -> AskedChat:
     trigger = values.get("trigger") or "submit-message"
     if trigger not in ("submit-message", "regenerate-message"):
         rule = "trigger must be submit-message or regenerate-message."
@@ -200,12 +180,12 @@ def _asked(values: dict[str, Any]) -> Asked:
     if approval is not None and chat_id is None:
         raise bad_request("id", "id must be given with the answer to a question.")
     key = fingerprint(to_json([chat_id or uuid4().hex, trigger, capabilities, is_in_store, given]))
-    return Asked(
+    return AskedChat(
         messages=messages,
         is_in_store=is_in_store,
         chat_id=chat_id,
         regenerates=regenerates,
-        answer=Answer(key, capabilities, _continued(given[-1]), approval),
+        facts=AnswerFacts(key, capabilities, _continued(given[-1]), approval),
         settings={name: value for name, value in values.items() if name not in _OWN_NAMES},
     )
 
@@ -251,6 +231,19 @@ def _spoken(approval: dict[str, Any]) -> str:
     return f"denied: {approval['reason']}" if approval["reason"] else "denied"
 
 
-def _not_open() -> Problem:
-    detail = "This question is not open: it was answered before, or a later message came after it."
-    return Problem(409, "question-not-open", detail)
+def _approved(approval: Approval, question: Question) -> dict[str, Any]:
+    """Return what the user has answered, with the call as the log has it.
+
+    Raises:
+        Problem: 409.
+    """
+    call = question.call
+    if call is None or call.call_id != approval.call_id:
+        raise question_not_open()
+    return {
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "approved": approval.approved,
+        "reason": approval.reason,
+    }

@@ -29,8 +29,8 @@ from ..http._hosts import route_table
 from ..http._problems import Problem, too_many_requests
 from ..log.base import StreamMeta
 from ..observe import _log_lines
-from . import AISDK, Answer, answer_in, message_stream, run_id, run_stream
-from ._request import PROTOCOL, ChatRequest, check_chat_id
+from . import AISDK, AnswerFacts, facts_in, message_stream, run_id, run_stream
+from ._request import PROTOCOL, PageRequest, check_chat_id
 from ._writer import FINISH_ALONE, ChunkWriter, Earlier
 
 __all__ = ["AISDKRoutes"]
@@ -63,9 +63,9 @@ class AISDKRoutes:
         )
 
     async def chat(self, request: Request) -> Response:
-        """Answer a message, or join the answer to it."""
-        admitted = await self._admission.admit(ChatRequest(request, self._gate.options))
-        answer = answer_in(admitted.meta.fingerprint)
+        """AnswerFacts a message, or join the answer to it."""
+        admitted = await self._admission.admit(PageRequest(request, self._gate.options))
+        answer = facts_in(admitted.meta.fingerprint)
         assert answer is not None  # noqa: S101 - the stream was opened for such a request
         runtime, meta = admitted.runtime, admitted.meta
         writer = self._writer(meta, answer)
@@ -77,7 +77,7 @@ class AISDKRoutes:
     def _writer(
         self,
         meta: StreamMeta,
-        answer: Answer,
+        answer: AnswerFacts,
         after: int = -1,
         earlier: Sequence[Earlier] | None = None,
     ) -> ChunkWriter:
@@ -111,7 +111,7 @@ class AISDKRoutes:
         earlier: Sequence[Earlier] | None = None,
     ) -> Response:
         """Return the chunks from a number on, a negative one being counted from the end."""
-        admitted = await self._admission.admit(_ReadRequest(request, stream_id))
+        admitted = await self._admission.admit(_StreamRead(request, stream_id))
         runtime, meta = admitted.runtime, admitted.meta
         try:
             response = await self._resumed(runtime, meta, start, earlier)
@@ -133,7 +133,7 @@ class AISDKRoutes:
             Problem: 410.
             LogError: the log does not answer.
         """
-        answer = answer_in(meta.fingerprint)
+        answer = facts_in(meta.fingerprint)
         if answer is None:
             raise UnknownStream(meta.stream_id)  # of another protocol
         if meta.body_gone:
@@ -207,7 +207,7 @@ class _Found(NamedTuple):
     async def earlier(self) -> list[Earlier] | None:
         """Return the earlier answers of the same message, None if one of them is not known."""
         log, principal = self.runtime.log, self.newest.principal
-        answer = answer_in(self.newest.fingerprint)
+        answer = facts_in(self.newest.fingerprint)
         name = "" if answer is None else answer.continues
         if not name:
             return []
@@ -229,7 +229,7 @@ class _Found(NamedTuple):
     async def _load(self, streams: Sequence[StreamMeta]) -> list[Earlier] | None:
         earlier = []
         for meta in streams:
-            answer = answer_in(meta.fingerprint)
+            answer = facts_in(meta.fingerprint)
             if answer is None or meta.body_gone:
                 return None
             entries = valid_entries(await load_entries(self.runtime.log, meta.stream_id))
@@ -237,7 +237,7 @@ class _Found(NamedTuple):
         return earlier
 
 
-class _ReadRequest(StreamRequest):
+class _StreamRead(StreamRequest):
     """A `GET` of a stream."""
 
     def __init__(self, request: Request, stream_id: UUID) -> None:

@@ -35,7 +35,8 @@ from ..answer import (
     cut,
     event_frame,
 )
-from . import Answer, message_id, question_id
+from ..http._questions import question_id
+from . import AnswerFacts, message_id
 
 __all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier"]
 
@@ -65,7 +66,7 @@ _USAGE: Final[Mapping[str, str]] = {
 class Earlier:
     """An earlier answer of the same message, for a reader that begins the message anew."""
 
-    def __init__(self, stream_id: UUID, answer: Answer, entries: Iterable[bytes]) -> None:
+    def __init__(self, stream_id: UUID, answer: AnswerFacts, entries: Iterable[bytes]) -> None:
         self.stream_id = stream_id
         self.answer = answer
         self.entries = entries
@@ -101,7 +102,7 @@ class ChunkWriter(Writer):
     def __init__(
         self,
         stream_id: UUID,
-        answer: Answer,
+        answer: AnswerFacts,
         max_tool_result: int,
         *,
         after: int = -1,

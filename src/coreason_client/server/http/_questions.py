@@ -1,0 +1,98 @@
+"""Questions with which an answer ended, and the requests that answer them.
+
+A question is answered once: the id of the request that answers it is made of the question, so the
+log decides between two answers, whichever replicas get them. It can be answered again if the stream
+with the answer has failed.
+"""
+
+import re
+from collections.abc import Callable
+from uuid import UUID
+
+from ..answer import Question, asked_question
+from ..engine._conversation import COMPLETE
+from ..engine._runtime import Runtime
+from ..errors import PositionGone, UnknownStream
+from ..log.base import StreamLog, StreamMeta
+from ._answers import load_entries
+from ._chats import Chat, Note
+from ._problems import Problem
+
+__all__ = ["answer_note", "asking_stream", "open_question", "question_id", "question_not_open"]
+
+_QUESTION = re.compile(r"question_([0-9a-f]{32})", re.ASCII)
+
+
+def question_id(stream_id: UUID) -> str:
+    """Return the id of the question with which a stream ends."""
+    return f"question_{stream_id.hex}"
+
+
+def asking_stream(given: str) -> UUID:
+    """Return the stream that has asked a question.
+
+    Raises:
+        Problem: 409, there is no such question.
+    """
+    found = _QUESTION.fullmatch(given)
+    if found is None:
+        raise question_not_open()
+    return UUID(found[1])
+
+
+def question_not_open() -> Problem:
+    """Return the refusal of an answer."""
+    detail = (
+        "The question is not open: it was asked in another conversation, was already answered, or "
+        "the conversation went on without an answer."
+    )
+    return Problem(409, "question-not-open", detail)
+
+
+async def answer_note(
+    log: StreamLog,
+    principal: str,
+    note: Note,
+    fingerprint: str,
+    joins: Callable[[StreamMeta], bool] = lambda _: True,
+) -> Note:
+    """Return the note of the request that answers a question, which the key of `note` names.
+
+    `joins` says whether the same answer joins a stream.
+
+    Raises:
+        Problem: 409, another request has answered it.
+        LogError: the log does not answer.
+    """
+    while (found := await log.find(principal, note.request_id)) is not None:
+        is_same = found.fingerprint == fingerprint
+        if is_same and joins(found):
+            break
+        if not is_same and found.outcome in (None, COMPLETE):
+            raise question_not_open()
+        note = note._replace(number=note.number + 1)
+    return note
+
+
+async def open_question(runtime: Runtime, chat: Chat, note: Note, asked: UUID) -> Question:
+    """Return the question of a stream from its log; `note` is that of the answer.
+
+    Raises:
+        Problem: 409, it is not the newest of its conversation, or 410, it has expired.
+        LogError: the log does not answer.
+    """
+    newest = await chat.newest([one for one in await chat.notes() if one.key != note.key])
+    if newest is None or newest.stream_id != asked:
+        raise question_not_open()
+    entries: list[bytes] = []
+    try:
+        if not newest.body_gone:
+            entries = await load_entries(runtime.log, asked)
+    except (PositionGone, UnknownStream):
+        pass
+    if not entries:
+        detail = "The question has expired: the server keeps it only for some time. Ask again."
+        raise Problem(410, "question-expired", detail)
+    if (question := asked_question(entries)) is None:
+        raise question_not_open()
+    return question
