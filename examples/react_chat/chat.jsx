@@ -4,13 +4,15 @@ import { useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
 
 // The address has the id of the chat: a reload and a second tab show the same chat.
-location.hash ||= crypto.randomUUID();
+if (!location.hash) history.replaceState(null, "", `#${crypto.randomUUID()}`);
+addEventListener("hashchange", () => location.reload());
 const id = location.hash.slice(1);
 const api = "/agent/api/chat";
 
 // A page keeps its messages itself, and whether it waits for the end of an answer.
 const save = (chat) => localStorage.setItem(id, JSON.stringify(chat));
 const load = () => JSON.parse(localStorage.getItem(id)) ?? { messages: [], isWaiting: false };
+const saved = load();
 
 const transport = new DefaultChatTransport({
   api,
@@ -26,7 +28,7 @@ function Chat() {
     id,
     transport,
     resume: true,
-    messages: load().messages,
+    messages: saved.messages,
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     onFinish: ({ messages, isError }) => save({ messages, isWaiting: isError }),
   });

@@ -152,6 +152,13 @@ def test_an_answer_and_a_question_of_the_agent(site: Site, tabs: Tabs) -> None:
     page.get_by_text("Day 4").wait_for()
     ready(page)
     assert shown(page)[2:] == ["Kyoto", ANSWER]
+    address = page.url
+    page.get_by_role("link", name="New chat").click()
+    expect(page.locator("article")).to_have_count(0)
+    assert page.url != address
+    page.goto(address)
+    ready(page)
+    assert shown(page)[2:] == ["Kyoto", ANSWER]
 
 
 def test_a_reload_and_a_second_tab_in_the_middle_of_an_answer(site: Site, tabs: Tabs) -> None:
