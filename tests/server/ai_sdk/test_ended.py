@@ -1,5 +1,6 @@
 """A page that has not seen the end of an answer reads it again by its chat, with `ended=true`."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,3 +110,13 @@ def test_a_continued_message_begins_with_its_earlier_parts(client: httpx2.Client
         "finish-step",
         "finish",
     ]
+
+
+def test_an_answer_that_has_expired_is_nothing() -> None:
+    app = AgentApp(agent, ai_sdk=True, retention=0.0)
+    with running(app) as server, httpx2.Client(base_url=server.url) as client:
+        post(client, user("Hello?"))
+        deadline = time.monotonic() + 10
+        while (response := read(client, "?ended=true")).status_code == 200:
+            assert time.monotonic() < deadline
+        assert response.status_code == 204
