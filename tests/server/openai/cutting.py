@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from coreason_client.testing._loopback import ServerThread
@@ -11,17 +12,27 @@ from coreason_client.testing._loopback import ServerThread
 from ..peer import LIMIT
 
 
+@dataclass(slots=True)
+class _Plan:
+    """The number of events after which a response ends, None for never."""
+
+    after: int | None
+    half: bool
+
+
 class CuttingProxy:
-    """Passes bytes on, and ends each connection as it was told when the connection began.
+    """Passes bytes on, and ends each connection as it was told when the last request came.
 
     `after` is the number of server-sent events after which a connection ends; None for never. With
-    `half`, half of the bytes that follow them arrive too. `cut_all` ends the open connections.
+    `half`, half of the bytes that follow them arrive too. With `once`, only the next request ends
+    so. `cut_all` ends the open connections.
     """
 
     def __init__(self, upstream: str) -> None:
         self.route_to(upstream)
         self.after: int | None = None
         self.half = False
+        self.once = False
         self.connections = 0
         self.cuts = 0
         self._changed = threading.Condition()
@@ -63,47 +74,46 @@ class CuttingProxy:
         assert self._thread.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        after, half = self.after, self.half
         upstream = await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
         self._open |= {writer, upstream[1]}
         with self._changed:
             self.connections += 1
             self._changed.notify_all()
-        requests = asyncio.create_task(_pass_on(reader, upstream[1]))
+        plan = _Plan(None, half=False)
+        requests = asyncio.create_task(self._pass_on(reader, upstream[1], plan))
         try:
             with suppress(OSError):
-                await self._answer(upstream[0], writer, after, half)
+                await self._answer(upstream[0], writer, plan)
         finally:
             self._open -= {writer, upstream[1]}
             requests.cancel()
             upstream[1].transport.abort()
 
-    async def _answer(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        after: int | None,
-        half: bool,
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, plan: _Plan
     ) -> None:
-        left = after
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                if self.after is not None:
+                    plan.after, plan.half = self.after, self.half
+                    self.after = None if self.once else self.after
+                writer.write(data)
+                await writer.drain()
+
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, plan: _Plan
+    ) -> None:
         while data := await reader.read(65536):
-            if left is not None:
-                end = _end_of(data, left)
-                left -= data.count(b"\n\n", 0, end)
-                if left == 0 and (end < len(data) or not half):
+            if plan.after is not None:
+                end = _end_of(data, plan.after)
+                plan.after -= data.count(b"\n\n", 0, end)
+                if plan.after == 0 and (end < len(data) or not plan.half):
                     self.cuts += 1
-                    writer.write(data[:end] + (_half_event(data[end:]) if half else b""))
+                    writer.write(data[:end] + (_half_event(data[end:]) if plan.half else b""))
                     break
             writer.write(data)
             await writer.drain()
         await writer.drain()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
 
 
 def _end_of(data: bytes, count: int) -> int:

@@ -21,8 +21,10 @@ __all__ = [
     "AnswerFacts",
     "Approval",
     "facts_in",
+    "is_call_id",
     "message_id",
     "message_stream",
+    "repeated_call_id",
     "run_id",
     "run_stream",
     "settings_of",
@@ -33,6 +35,7 @@ CAPABILITIES: Final = ("reset-step", "tool-approval-request", "tool-approval-res
 
 _FINGERPRINT: Final = "ai-sdk:"
 _ID = re.compile(r"(msg|run)_([0-9a-f]{32})", re.ASCII)
+_REPEATED = re.compile(r"-repeat-[0-9]+\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,16 @@ def message_id(stream_id: UUID) -> str:
 def run_id(stream_id: UUID) -> str:
     """Return the id of a stream in the header and the path of the workflow transport."""
     return f"run_{stream_id.hex}"
+
+
+def repeated_call_id(call_id: str, count: int) -> str:
+    """Return the id of a call whose id was used before; a client needs different ones."""
+    return f"{call_id}-repeat-{count}"
+
+
+def is_call_id(given: str, call_id: str) -> bool:
+    """Return True if a client may know a call under this id."""
+    return given == call_id or _REPEATED.sub("", given) == call_id
 
 
 def message_stream(given: Any) -> UUID | None:

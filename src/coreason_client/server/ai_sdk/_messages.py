@@ -85,6 +85,8 @@ def _tool(part: dict[str, Any], where: str) -> tuple[MessagePart, MessagePart | 
     """Return a tool call and its result, if it has one."""
     kind, call_id = part["type"], part.get("toolCallId")
     name = part.get("toolName") if kind == "dynamic-tool" else kind.removeprefix("tool-")
+    if not isinstance(call_id, str):
+        raise bad_request(where, f"{where}: a call needs a toolCallId.")
     call = call_part(name, call_id, part.get("input"), where)
     match part.get("state"):
         case "output-available":

@@ -36,7 +36,7 @@ from ..http._chats import Chat, Note, session_of
 from ..http._decision import RequestFacts
 from ..http._questions import answer_note, asking_stream, open_question, question_not_open
 from ..log.base import StreamLog, StreamMeta
-from . import CAPABILITIES, AnswerFacts, Approval, run_stream
+from . import CAPABILITIES, AnswerFacts, Approval, is_call_id, run_stream
 from ._messages import approval_in, messages_of
 
 __all__ = ["PROTOCOL", "PageRequest", "check_chat_id"]
@@ -238,7 +238,7 @@ def _approved(approval: Approval, question: Question) -> dict[str, Any]:
         Problem: 409.
     """
     call = question.call
-    if call is None or call.call_id != approval.call_id:
+    if call is None or not is_call_id(approval.call_id, call.call_id):
         raise question_not_open()
     return {
         "call_id": call.call_id,

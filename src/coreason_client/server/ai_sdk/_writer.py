@@ -36,14 +36,14 @@ from ..answer import (
     event_frame,
 )
 from ..http._questions import question_id
-from . import AnswerFacts, message_id
+from . import AnswerFacts, is_call_id, message_id, repeated_call_id
 
 __all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier"]
 
 _DONE: Final = b"data: [DONE]\n\n"
 FINISH_ALONE: Final = event_frame({"type": "finish"}) + _DONE
 """The body for a reader that has everything."""
-_MAX_FILE: Final = 262_144  # bytes of a file that are sent as a URL
+_MAX_FILE: Final = 349_528  # characters: 256 KiB in base64
 _UNKNOWN_TYPE: Final = "application/octet-stream"
 _NAMES: Final = {Part.TEXT: "text", Part.THOUGHTS: "reasoning"}
 _REASONS: Final = {"length": "length", "content_filter": "content-filter"}
@@ -79,16 +79,37 @@ class _CallIds:
         self.asked: str | None = None
         """The id of the call that a question is about."""
         self._counts: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._used: set[str] = set()
 
     def begin(self, call: ToolCall) -> str:
         """Return the id of a new call."""
-        self._counts[call.call_id] = self._counts.get(call.call_id, 0) + 1
-        return self.name(call)
+        count, name = self._counts.get(call.call_id, 0) + 1, call.call_id
+        if count > 1:
+            name = repeated_call_id(call.call_id, count)
+        while name in self._used:
+            count += 1
+            name = repeated_call_id(call.call_id, count)
+        self._counts[call.call_id] = count
+        return self._use(call, name)
+
+    def continues(self, call: ToolCall, given: str) -> bool:
+        """Return True if a new call is the one that an earlier answer has asked about."""
+        is_first = call.call_id not in self._counts
+        if is_first and is_call_id(given, call.call_id):
+            self._counts[call.call_id] = 1
+            self._use(call, given)
+            return True
+        return False
+
+    def _use(self, call: ToolCall, name: str) -> str:
+        self._names[call.call_id] = name
+        self._used.add(name)
+        return name
 
     def name(self, call: ToolCall) -> str:
         """Return the id of the newest call with the id that the agent gave it."""
-        count = self._counts[call.call_id]
-        return call.call_id if count == 1 else f"{call.call_id}-{count}"
+        return self._names[call.call_id]
 
 
 class ChunkWriter(Writer):
@@ -151,23 +172,27 @@ class ChunkWriter(Writer):
         return self._take()
 
     def _begin_step(self) -> None:
+        if self._earlier is not None:  # otherwise the client itself has the approval in its message
+            self._tell_approval()
+        self._forget()
+        self._emit("start-step")
+
+    def _tell_approval(self) -> None:
         approval = self._answer.approval
-        # Otherwise the client itself has the approval in its message.
-        is_told = "tool-approval-response" in self._answer.capabilities
-        if self._earlier is not None and approval is not None and is_told:
+        if approval is not None and "tool-approval-response" in self._answer.capabilities:
             reason = {} if approval.reason is None else {"reason": approval.reason}
             told = {"approvalId": approval.question_id, "approved": approval.approved, **reason}
             self._emit("tool-approval-response", **told)
-        self._forget()
-        self._emit("start-step")
 
     def _forget(self) -> None:
         self.fold = AnswerFold()
         self._calls = _CallIds()
+        self._sources = 0
 
     def _take_back(self, kept: Iterable[tuple[int, bytes]]) -> None:
         self._forget()
         self._emit("reset-step")
+        self._tell_approval()  # the call is in an earlier step, and its result may be void
         self._add_joined(entry for _, entry in kept)
 
     def _piece(self, text: bytes) -> bytes:
@@ -221,9 +246,10 @@ class ChunkWriter(Writer):
     # Tool calls. The client must not execute them, so they are marked.
 
     def _add_call(self, call: ToolCall) -> None:
-        approval, name = self._answer.approval, self._calls.begin(call)
-        if approval is not None and approval.call_id == name:
+        approval = self._answer.approval
+        if approval is not None and self._calls.continues(call, approval.call_id):
             return  # the message has this call: the user was asked about it
+        name = self._calls.begin(call)
         shown = {"toolCallId": name, "toolName": call.name, "input": call.arguments}
         self._emit("tool-input-available", **shown, **_OWN_TOOL)
 
@@ -250,7 +276,8 @@ class ChunkWriter(Writer):
             case Cited(citations):
                 for one in citations:
                     self._sources += 1
-                    name = f"source-{self._sources}"
+                    # A message may have several answers, each with its sources.
+                    name = f"source-{self._stream_id.hex[:8]}-{self._sources}"
                     self._emit("source-url", sourceId=name, url=one["uri"], title=one["title"])
             case Question():
                 self._ask(event)
@@ -273,8 +300,10 @@ class ChunkWriter(Writer):
     def _finish(self, event: Finished) -> None:
         if self._is_earlier:
             self._emit("finish-step")
-            return
-        if event.error is None:
+            metadata = self._metadata(event.asks) if event.error is None else {}
+            if metadata:
+                self._emit("message-metadata", messageMetadata=metadata)
+        elif event.error is None:
             self._emit("finish-step")
             self._end(_REASONS.get(event.limit or "", "stop"), asks=event.asks)
         elif event.error["code"] == "cancelled":
@@ -285,12 +314,18 @@ class ChunkWriter(Writer):
             self._emit("error", errorText=error["message"], code=error["code"])
             self._end("error")
 
-    def _end(self, reason: str, *, asks: str | None = None) -> None:
-        metadata: dict[str, Any] = {} if asks is None else {"asks": asks}
+    def _metadata(self, asks: str | None) -> dict[str, Any]:
+        metadata: dict[str, Any] = {}
+        if asks is not None or self._answer.continues:
+            metadata["asks"] = asks  # None takes back what the message has said before
         if (usage := self.fold.usage) is not None:
             # In this order: every process must write the same bytes.
             named = {told: usage[name] for name, told in _USAGE.items() if name in usage}
             metadata["usage"] = named
+        return metadata
+
+    def _end(self, reason: str, *, asks: str | None = None) -> None:
+        metadata = self._metadata(asks)
         told = {"messageMetadata": metadata} if metadata else {}
         self._emit("finish", finishReason=reason, **told)
         self._out.append(_DONE)
@@ -350,6 +385,6 @@ def _file_url(part: Mapping[str, Any]) -> str | None:
     url, raw = part.get("url"), part.get("raw")
     if isinstance(url, str):
         return url
-    if not isinstance(raw, str) or len(raw) * 3 > _MAX_FILE * 4:
+    if not isinstance(raw, str) or len(raw) > _MAX_FILE:
         return None
     return f"data:{part.get('mediaType') or _UNKNOWN_TYPE};base64,{raw}"

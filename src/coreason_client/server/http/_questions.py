@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from uuid import UUID
 
-from ..answer import Question, asked_question
+from ..answer import Question, asked_question, valid_entries
 from ..engine._conversation import COMPLETE
 from ..engine._runtime import Runtime
 from ..errors import PositionGone, UnknownStream
@@ -93,6 +93,7 @@ async def open_question(runtime: Runtime, chat: Chat, note: Note, asked: UUID) -
     if not entries:
         detail = "The question has expired: the server keeps it only for some time. Ask again."
         raise Problem(410, "question-expired", detail)
-    if (question := asked_question(entries)) is None:
+    valid = [entry for _, entry in valid_entries(entries)]
+    if (question := asked_question(valid)) is None:
         raise question_not_open()
     return question
