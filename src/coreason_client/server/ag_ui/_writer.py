@@ -202,7 +202,7 @@ class RunWriter(Writer):
         super()._add_entry(entry)
 
     def _begin_packet(self, entry: bytes) -> None:
-        self.packet = entry[4 : entry.index(b"\n")]  # after "id: "
+        self.packet = entry[4 : entry.find(b"\n")]  # after "id: "
         self._index = 0
 
     def _piece(self, text: bytes) -> bytes:
