@@ -224,12 +224,12 @@ _BODY = st.dictionaries(
 def test_any_body_is_read_or_refused(body: dict[str, Any], messages: Any) -> None:
     asked = RunRequest(Request({"type": "http", "headers": []}), OPTIONS)
     values = {"threadId": "t", "runId": "r", **body, "messages": messages}
+    refusal = None
     try:
         asked.parse(json.dumps(values).encode())
     except Problem as problem:
         refusal = (problem.status, problem.detail[-1])
     else:
-        refusal = None
         assert asked.run.tools is not None
         assert asked.run.call_ids is not None
     assert refusal in (None, (400, "."))

@@ -202,7 +202,8 @@ def test_two_runs_of_one_thread_at_once(server: Site) -> None:
 def test_a_run_id_belongs_to_one_input(server: Site) -> None:
     body = run_body()
     last = server.frames(body)[1][0]
-    for changed in ({"state": 1}, {"threadId": "other"}, {"messages": []}):
+    changes: list[dict[str, Any]] = [{"state": 1}, {"threadId": "other"}, {"messages": []}]
+    for changed in changes:
         for position in (None, last):
             answer = server.post({**body, **changed}, position)
             assert answer.status_code == 409
@@ -361,7 +362,7 @@ def test_what_the_agent_gets(server: Site) -> None:
         {"id": "x", "role": "activity", "activityType": "plan", "content": {}},
         user("Third", "u2"),
     ]
-    given = {
+    given: dict[str, Any] = {
         "tools": [{"name": "click", "description": "Clicks"}],
         "context": [{"description": "d", "value": "v"}],
         "state": {"a": 1},

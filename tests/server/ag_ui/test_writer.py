@@ -1,6 +1,7 @@
 """Any packets fold into events that the types of AG-UI accept, in an order that clients accept."""
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -79,9 +80,8 @@ def adapter() -> Any:
     """The types of the package for Python."""
     sys.path.append(str(python_packages("ag-ui-protocol==1.0.0")))
     try:
-        from ag_ui.core import Event
-
-        return TypeAdapter[Any](Event)
+        event: Any = import_module("ag_ui.core").Event
+        return TypeAdapter[Any](event)
     finally:
         sys.path.pop()
 

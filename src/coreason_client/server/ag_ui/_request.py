@@ -10,18 +10,16 @@ from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import Options
-from ..answer import Question, as_text, asked_question
-from ..engine._conversation import COMPLETE
+from ..answer import Question, as_text
 from ..engine._runtime import Runtime
-from ..errors import PositionGone, UnknownStream
-from ..http._admission import ParsedBody, StreamRequest, owned
-from ..http._answers import load_entries
+from ..http._admission import ParsedBody, StreamRequest
 from ..http._body import fingerprint
 from ..http._chat_body import Ask, check_sizes, json_object, request_of
 from ..http._chats import Chat, Note
 from ..http._cursor import Cursor, parse_cursor
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
+from ..http._questions import answer_note, open_question, question_not_open, question_stream
 from ..log.base import StreamLog, StreamMeta
 from ._input import RunInput, run_input
 
@@ -31,7 +29,6 @@ CONFLICT: Final = "request-conflict"
 """The name of the refusal of a request that differs from the one before."""
 _PROTOCOL: Final = "ag-ui"
 _EVENT_ID = re.compile(r"([^.]+)(\.s)?\.(0|[1-9][0-9]{0,8})", re.ASCII)
-_QUESTION = re.compile(r"question_([0-9a-f]{32})", re.ASCII)
 
 
 class EventId(NamedTuple):
@@ -71,22 +68,20 @@ class RunRequest(StreamRequest):
     async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
         """Find the question that a run answers, and note the run in its thread.
 
-        A question is answered once: the id of the request is made of the question. It can be
-        answered again if the run with the answer has failed.
-
         Raises:
             Problem: 409 or 410, the question cannot be answered.
         """
         run, log = self.run, runtime.log
         note = _run_note(run.run_id)
-        if run.resume:
-            note = await _answer_note(log, principal, _asked_stream(run), parsed.fingerprint)
+        asked = _asked(run)
+        if asked is not None:
+            note = await answer_note(log, principal, _PROTOCOL, asked, parsed.fingerprint)
             parsed = parsed._replace(request=self._request(note, run.messages, run.passed))
         if self.position or await log.find(principal, note.request_id) is not None:
             return parsed  # it joins the stream, which has all that follows
         thread = Chat(log, principal, _PROTOCOL, run.thread_id)
-        if run.resume:
-            question = await _question(runtime, principal, thread, note, _asked_stream(run))
+        if asked is not None:
+            question = await open_question(runtime, principal, thread, note, asked)
             message, answer = _answer(run.resume[0], question)
             passed = {**run.passed, "resume": [answer]}
             parsed = parsed._replace(request=self._request(note, [*run.messages, message], passed))
@@ -97,7 +92,7 @@ class RunRequest(StreamRequest):
     def conflict(self) -> Problem:
         """Return the refusal of this run, because another request had its id or its question."""
         if self.run.resume:
-            return _not_open()
+            return question_not_open()
         detail = "The runId was used before with another input: use a new runId for a new run."
         return Problem(409, CONFLICT, detail)
 
@@ -151,69 +146,15 @@ async def find_run(log: StreamLog, principal: str, run_id: str) -> StreamMeta | 
     return None
 
 
-# Questions.
-
-
-def _not_open() -> Problem:
-    detail = (
-        "The question is not open: it was asked in another thread, was already answered, or the "
-        "thread went on without an answer."
-    )
-    return Problem(409, "question-not-open", detail, errors=[{"loc": ["resume"], "msg": detail}])
-
-
-def _asked_stream(run: RunInput) -> UUID:
-    """Return the stream that has asked the question; a run asks one.
+def _asked(run: RunInput) -> UUID | None:
+    """Return the stream whose question a run answers, None if it answers none.
 
     Raises:
-        Problem: 409.
+        Problem: 409, it answers more than one; a run asks one question.
     """
-    match = _QUESTION.fullmatch(run.resume[0]["interruptId"]) if len(run.resume) == 1 else None
-    if match is None:
-        raise _not_open()
-    return UUID(match[1])
-
-
-async def _answer_note(log: StreamLog, principal: str, asked: UUID, digest: str) -> Note:
-    """Return the note of the run that answers a question.
-
-    Raises:
-        Problem: 409, another run has answered it.
-    """
-    note = Note(f"{_PROTOCOL}:answer:{asked.hex}")
-    while (found := await log.find(principal, note.request_id)) is not None:
-        if found.fingerprint == digest:
-            break
-        if found.outcome in (None, COMPLETE):
-            raise _not_open()
-        note = note._replace(number=note.number + 1)
-    return note
-
-
-async def _question(
-    runtime: Runtime, principal: str, thread: Chat, note: Note, asked: UUID
-) -> Question:
-    """Return an open question, from the log of the stream that has asked it.
-
-    Raises:
-        Problem: 409 or 410.
-    """
-    notes = [one for one in await thread.notes() if one.key != note.key]
-    newest = await thread.newest(notes)
-    if newest is None or newest.stream_id != asked:
-        raise _not_open()
-    try:
-        meta = await owned(runtime, principal, asked)
-        entries = [] if meta.body_gone else await load_entries(runtime.log, asked)
-    except (PositionGone, UnknownStream):
-        entries = []
-    if not entries:
-        detail = "The question has expired: the server keeps it only for some time. Ask again."
-        raise Problem(410, "question-expired", detail)
-    question = asked_question(entries)
-    if question is None:
-        raise _not_open()
-    return question
+    if len(run.resume) > 1:
+        raise question_not_open()
+    return question_stream(run.resume[0]["interruptId"]) if run.resume else None
 
 
 def _answer(entry: dict[str, Any], question: Question) -> tuple[ChatMessage, dict[str, Any]]:
