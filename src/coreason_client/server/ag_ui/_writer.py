@@ -154,7 +154,7 @@ class _EventWriter(Writer):
 
     def __init__(self, stream_id: UUID, after: tuple[int, int]) -> None:
         super().__init__()
-        self._id = f"id: {stream_id}:0".encode()  # of the packet that was added last, as a line
+        self._entry = f"id: {stream_id}:0\n".encode()  # that was added last
         self._index = 0  # of the next event of this packet
         self._after = after
         self._collected: _Messages | None = None
@@ -165,7 +165,7 @@ class _EventWriter(Writer):
     @property
     def packet_id(self) -> str:
         """The id of the packet that was added last."""
-        return self._id.removeprefix(b"id: ").decode()
+        return self._id_line().removeprefix(b"id: ").decode()
 
     @property
     def _position(self) -> int:
@@ -173,12 +173,15 @@ class _EventWriter(Writer):
 
     def feed_joined(self, body: bytes) -> bytes:
         """Return what entries that were joined add."""
-        self._id, self._index = body[: body.find(b"\n")], 0
+        self._entry, self._index = body, 0
         return super().feed_joined(body)
 
     def _add_entry(self, entry: bytes) -> None:
-        self._id, self._index = entry[: entry.find(b"\n")], 0
+        self._entry, self._index = entry, 0
         super()._add_entry(entry)
+
+    def _id_line(self) -> bytes:
+        return self._entry[: self._entry.find(b"\n")]
 
     def _piece(self, text: bytes) -> bytes:
         if text == _EMPTY:
@@ -193,7 +196,8 @@ class _EventWriter(Writer):
         index = self._index
         self._index = index + 1
         number = b".%d" % index if index else b".0"
-        return self._id + number + self._delta + text + b"}\n\n"
+        entry = self._entry
+        return entry[: entry.find(b"\n")] + number + self._delta + text + b"}\n\n"
 
     def _is_wanted(self) -> bool:
         """Return True if the next event is after the position; otherwise it is counted."""
@@ -212,7 +216,7 @@ class _EventWriter(Writer):
     def _send(self, event: bytes) -> None:
         if self._is_quiet and not self._is_wanted():
             return
-        self._out.append(b"%b.%d\ndata: %b\n\n" % (self._id, self._index, event))
+        self._out.append(b"%b.%d\ndata: %b\n\n" % (self._id_line(), self._index, event))
         self._index += 1
 
 
@@ -251,8 +255,7 @@ class RunWriter(_EventWriter):
         collected, self._collected = self._collected, None
         assert collected is not None  # noqa: S101 - it has begun
         self._after, self._is_quiet = (self.seq, after), True
-        self._id += b".s"
-        self._index = 0
+        self._entry, self._index = self._id_line() + b".s\n", 0
         has_ended, self.has_ended = self.has_ended, False
         self._emit("RUN_STARTED", **self._run.started)
         self._write_snapshot(collected)
