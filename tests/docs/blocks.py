@@ -28,7 +28,7 @@ RUN = {"python", "sh", "js"}
 # Without a title they only show something.
 DATA = {
     *("text", "json", "yaml", "toml", "ini", "html", "xml", "css", "http", "nginx", "dockerfile"),
-    *("diff", "caddyfile", "promql", "ts", "csv", "sql"),
+    *("diff", "caddyfile", "promql", "jsx", "ts", "csv", "sql"),
 }
 
 _FENCE = re.compile(r"( *)(`{3,})([\w+-]*)(.*)")

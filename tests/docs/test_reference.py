@@ -138,8 +138,8 @@ NOT_FOR_USERS = {
     *(
         f"coreason_client.server.{name}"
         for name in (
-            *("a2a", "answer", "cap", "durable", "engine", "http", "log.valkey", "observe"),
-            *("openai", "page", "process"),
+            *("a2a", "ag_ui", "ai_sdk", "answer", "cap", "durable", "engine", "http"),
+            *("log.valkey", "observe", "openai", "page", "process"),
         )
     ),
 }

@@ -16,6 +16,7 @@ PLAYED = {
     "quickstart.md",
     "tutorials/fastapi.md",
     "tutorials/frontend.md",  # by tests/browser/test_frontend_tutorial.py
+    "tutorials/react.md",  # by tests/browser/test_react_chat.py
     "tutorials/replicas.md",
     "tutorials/tools-agent.md",
 }

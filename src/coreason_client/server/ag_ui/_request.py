@@ -68,23 +68,21 @@ class RunRequest(StreamRequest):
     async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
         """Find the question that a run answers, and note the run in its thread.
 
-        A question is answered once: the id of the request is made of the question. It can be
-        answered again if the run with the answer has failed.
-
         Raises:
             Problem: 409 or 410, the question cannot be answered.
         """
         run, log = self.run, runtime.log
         note = _run_note(run.run_id)
-        if run.resume:
-            note = Note(f"{_PROTOCOL}:answer:{_asking_stream(run).hex}")
+        asked = _asked(run)
+        if asked is not None:
+            note = Note(f"{_PROTOCOL}:answer:{asked.hex}")
             note = await answer_note(log, principal, note, parsed.fingerprint)
             parsed = parsed._replace(request=self._request(note, run.messages, run.passed))
         if self.position or await log.find(principal, note.request_id) is not None:
             return parsed  # it joins the stream, which has all that follows
         thread = Chat(log, principal, _PROTOCOL, run.thread_id)
-        if run.resume:
-            question = await open_question(runtime, thread, note, _asking_stream(run))
+        if asked is not None:
+            question = await open_question(runtime, thread, note, asked)
             message, answer = _answer(run.resume[0], question)
             passed = {**run.passed, "resume": [answer]}
             parsed = parsed._replace(request=self._request(note, [*run.messages, message], passed))
@@ -149,15 +147,15 @@ async def find_run(log: StreamLog, principal: str, run_id: str) -> StreamMeta | 
     return None
 
 
-def _asking_stream(run: RunInput) -> UUID:
-    """Return the stream whose question a run answers; a stream asks one question.
+def _asked(run: RunInput) -> UUID | None:
+    """Return the stream whose question a run answers, None if it answers none.
 
     Raises:
-        Problem: 409.
+        Problem: 409, it answers more than one; a run asks one question.
     """
-    if len(run.resume) != 1:
+    if len(run.resume) > 1:
         raise question_not_open()
-    return asking_stream(run.resume[0]["interruptId"])
+    return asking_stream(run.resume[0]["interruptId"]) if run.resume else None
 
 
 def _answer(entry: dict[str, Any], question: Question) -> tuple[ChatMessage, dict[str, Any]]:

@@ -82,7 +82,7 @@ class AGUIRoutes:
             pending.append(writer.start())
         seq = meta.last_seq if position is None else position.cursor.seq
         pending += await feed_up_to(runtime.log, meta, writer, seq)
-        read = parse_cursor(writer.packet.decode())
+        read = parse_cursor(writer.packet_id)
         if joins:
             pending.append(writer.end_snapshot(-1 if position is None else position.number))
         return AnswerStream(runtime, meta, writer, after=read, pending=b"".join(pending))

@@ -69,7 +69,6 @@ class _State:
 
     Attributes:
         part: the id of the message that is open.
-        pieces: the number of pieces that it has.
         parent: the message that gets the next call, None for a new one.
         calls: the ids of the open calls and of the messages for their results.
         used: all ids of calls.
@@ -78,7 +77,6 @@ class _State:
 
     used: set[str]
     part: str = ""
-    pieces: int = 0
     parent: str | None = None
     calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     lost: list[ToolCall] = field(default_factory=list)
@@ -151,60 +149,44 @@ class _Messages:
         self._messages.insert(index, result)
 
 
-class RunWriter(Writer):
-    """Writes the events of a run after a position: the number of a packet, and that of an event."""
+class _EventWriter(Writer):
+    """Writes events with their ids: those after a position, or none while they are collected."""
 
-    text_types: ClassVar[tuple[type, ...]] = (Markdown, Media)
-
-    def __init__(
-        self, stream_id: UUID, run: RunInput, settings: AGUI, after: tuple[int, int] = START
-    ) -> None:
+    def __init__(self, stream_id: UUID, after: tuple[int, int]) -> None:
         super().__init__()
-        self.packet = f"{stream_id}:0".encode()
-        """The id of the packet that was added last."""
+        self._entry = f"id: {stream_id}:0\n".encode()  # that was added last
         self._index = 0  # of the next event of this packet
-        self._stream_id = stream_id
-        self._run = run
-        self._settings = settings
         self._after = after
         self._collected: _Messages | None = None
-        self._is_quiet = after != START  # or while messages are collected
-        self._state = _State(run.call_ids)
-        self._delta = b""
+        self._is_quiet = after != START  # or while events are collected
+        self._delta = b""  # the frame of a piece of text
+        self._pieces = 0  # of the open message
 
     @property
-    def takes_back(self) -> bool:
-        """True: a snapshot takes words back."""
-        return True
+    def packet_id(self) -> str:
+        """The id of the packet that was added last."""
+        return self._id_line().removeprefix(b"id: ").decode()
 
     @property
     def _position(self) -> int:
-        return self._state.pieces
-
-    def start(self) -> bytes:
-        """Return the first event."""
-        self._emit("RUN_STARTED", **self._run.started)
-        return self._take()
-
-    # The frames.
+        return self._pieces
 
     def feed_joined(self, body: bytes) -> bytes:
         """Return what entries that were joined add."""
-        self._begin_packet(body)
+        self._entry, self._index = body, 0
         return super().feed_joined(body)
 
     def _add_entry(self, entry: bytes) -> None:
-        self._begin_packet(entry)
+        self._entry, self._index = entry, 0
         super()._add_entry(entry)
 
-    def _begin_packet(self, entry: bytes) -> None:
-        self.packet = entry[4 : entry.index(b"\n")]  # after "id: "
-        self._index = 0
+    def _id_line(self) -> bytes:
+        return self._entry[: self._entry.find(b"\n")]
 
     def _piece(self, text: bytes) -> bytes:
         if text == _EMPTY:
             return b""
-        self._state.pieces += 1
+        self._pieces += 1
         if self._is_quiet:
             if self._collected is not None:
                 self._collected.add_piece(text)
@@ -213,7 +195,9 @@ class RunWriter(Writer):
                 return b""
         index = self._index
         self._index = index + 1
-        return b"id: %b.%d%b%b}\n\n" % (self.packet, index, self._delta, text)
+        number = b".%d" % index if index else b".0"
+        entry = self._entry
+        return entry[: entry.find(b"\n")] + number + self._delta + text + b"}\n\n"
 
     def _is_wanted(self) -> bool:
         """Return True if the next event is after the position; otherwise it is counted."""
@@ -232,8 +216,33 @@ class RunWriter(Writer):
     def _send(self, event: bytes) -> None:
         if self._is_quiet and not self._is_wanted():
             return
-        self._out.append(b"id: %b.%d\ndata: %b\n\n" % (self.packet, self._index, event))
+        self._out.append(b"%b.%d\ndata: %b\n\n" % (self._id_line(), self._index, event))
         self._index += 1
+
+
+class RunWriter(_EventWriter):
+    """Writes the events of a run after a position: the number of a packet, and that of an event."""
+
+    text_types: ClassVar[tuple[type, ...]] = (Markdown, Media)
+
+    def __init__(
+        self, stream_id: UUID, run: RunInput, settings: AGUI, after: tuple[int, int] = START
+    ) -> None:
+        super().__init__(stream_id, after)
+        self._stream_id = stream_id
+        self._run = run
+        self._settings = settings
+        self._state = _State(run.call_ids)
+
+    @property
+    def takes_back(self) -> bool:
+        """True: a snapshot takes words back."""
+        return True
+
+    def start(self) -> bytes:
+        """Return the first event."""
+        self._emit("RUN_STARTED", **self._run.started)
+        return self._take()
 
     # Snapshots.
 
@@ -246,8 +255,7 @@ class RunWriter(Writer):
         collected, self._collected = self._collected, None
         assert collected is not None  # noqa: S101 - it has begun
         self._after, self._is_quiet = (self.seq, after), True
-        self.packet += b".s"
-        self._index = 0
+        self._entry, self._index = self._id_line() + b".s\n", 0
         has_ended, self.has_ended = self.has_ended, False
         self._emit("RUN_STARTED", **self._run.started)
         self._write_snapshot(collected)
@@ -264,7 +272,7 @@ class RunWriter(Writer):
         self.fold, self._state = AnswerFold(), _State(self._run.call_ids)
         for number, entry in kept:
             self.seq = number
-            super()._add_entry(entry)
+            Writer._add_entry(self, entry)  # without its id: events belong to the REWIND packet
         self.seq = seq
         if outer is not None:
             return  # the messages are still collected
@@ -298,7 +306,7 @@ class RunWriter(Writer):
 
     def _begin(self, event: Began) -> None:
         state = self._state
-        state.part, state.pieces, self._paragraph_at = self._name("msg"), 0, 0
+        state.part, self._pieces, self._paragraph_at = self._name("msg"), 0, 0
         state.parent = state.part if event.part is Part.TEXT else None
         self._begin_part(event.part)
 
@@ -320,11 +328,10 @@ class RunWriter(Writer):
             self._emit("REASONING_END", messageId=message_id)
 
     def _think(self, text: str) -> None:
-        state = self._state
         if text:
-            delta = f"\n\n{text}" if state.pieces else text
-            state.pieces += 1
-            self._emit("REASONING_MESSAGE_CONTENT", messageId=state.part, delta=delta)
+            delta = f"\n\n{text}" if self._pieces else text
+            self._pieces += 1
+            self._emit("REASONING_MESSAGE_CONTENT", messageId=self._state.part, delta=delta)
 
     def _begin_call(self, call: ToolCall) -> None:
         state, call_id = self._state, call.call_id
@@ -349,9 +356,7 @@ class RunWriter(Writer):
         self._emit("TOOL_CALL_RESULT", **names, content=text, **failed)
 
     def _finish(self, event: Finished) -> None:
-        ending = _Ending(event, self.fold, self._state, self._run.tools)
-        for call in ending.unanswered:
-            self._end_call(ToolResult(call, None, is_error=True, has_ended=False))
+        outcome = self._outcome(event)
         if event.limit is not None:
             self._emit("CUSTOM", name="limit", value={"reason": event.limit})
         usage = _usage(self.fold.usage)
@@ -359,44 +364,33 @@ class RunWriter(Writer):
             error = {"message": event.error["message"], "code": event.error["code"]}
             self._emit("RUN_ERROR", **error, **usage)
         else:
-            outcome = ending.outcome(self._stream_id, self._settings)
             names = {"threadId": self._run.thread_id, "runId": self._run.run_id}
             self._emit("RUN_FINISHED", **names, outcome=outcome, **usage)
         self.has_ended = True
 
+    def _outcome(self, event: Finished) -> _JSON:
+        """Return the outcome of a run, after the results of the calls that nobody will answer."""
+        question = None if event.asks is None else self.fold.question
+        asked: _JSON = {}
+        pending: list[str] = []
+        for call in self._state.lost:
+            call_id = self._state.calls[call.call_id][0]
+            if question is not None and call == question.call:
+                asked = {"reason": "tool_call", "toolCallId": call_id}
+            elif event.error is None and call.name in self._run.tools:
+                pending.append(call_id)
+            else:
+                self._end_call(ToolResult(call, None, is_error=True, has_ended=False))
+        if event.error is not None:
+            return {"type": "cancelled"}
+        if question is not None and (asked or self._settings.interrupts):
+            about = {"id": question_id(self._stream_id), "message": question.text}
+            interrupt = {**about, "reason": event.asks, **asked}
+            return {"type": "interrupt", "interrupts": [interrupt]}
+        return {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
+
     def _name(self, prefix: str) -> str:
         return f"{prefix}_{self._stream_id.hex}_{self.seq}"
-
-
-class _Ending:
-    """The end of an answer: its question, and the calls that were open."""
-
-    def __init__(self, event: Finished, fold: AnswerFold, state: _State, tools: set[str]) -> None:
-        self._event = event
-        self._question = None if event.asks is None else fold.question
-        asked = None if self._question is None else self._question.call
-        self._asked = asked if asked in state.lost else None
-        is_failed = event.error is not None
-        pending = [] if is_failed else [call for call in state.lost if call.name in tools]
-        self.unanswered = [one for one in state.lost if one not in (*pending, self._asked)]
-        """The calls that nobody will answer."""
-        self._call_ids = {call_id: names[0] for call_id, names in state.calls.items()}
-        self._pending = [self._call_ids[call.call_id] for call in pending]
-
-    def outcome(self, stream_id: UUID, settings: AGUI) -> _JSON:
-        """Return the outcome of a run that did not fail."""
-        asked, question = self._asked, self._question
-        if self._event.error is not None:
-            return {"type": "cancelled"}
-        if question is None or (asked is None and not settings.interrupts):
-            pending = {"pendingToolCallIds": self._pending} if self._pending else {}
-            return {"type": "success", **pending}
-        interrupt = {"id": question_id(stream_id), "message": question.text}
-        if asked is None:
-            interrupt["reason"] = str(self._event.asks)
-        else:
-            interrupt |= {"reason": "tool_call", "toolCallId": self._call_ids[asked.call_id]}
-        return {"type": "interrupt", "interrupts": [interrupt]}
 
 
 def _end_or_lose(writer: RunWriter, result: ToolResult) -> None:

@@ -1,8 +1,9 @@
 """The routes for pages that use the AI SDK, and their handlers.
 
 An answer is read in two ways. By its chat: the answer that is running, from the beginning of its
-message, for a page that was loaded again. By its run and the number of a chunk: the rest, for a
-transport that lost its connection.
+message, for a page that was loaded again; with `ended=true` also one that has ended, for a page
+that has not seen the end. By its run and the number of a chunk: the rest, for a transport that lost
+its connection.
 """
 
 import re
@@ -93,7 +94,7 @@ class AISDKRoutes:
             return await self._read(request, stream_id, start or 0)
         found = await self._in_chat(request)
         is_rest = start is not None and start > 0
-        if found is None or (found.newest.outcome is not None and not is_rest):
+        if found is None or not (is_rest or found.is_running or _may_have_ended(request, found)):
             return _nothing(start)
         if is_rest and found.has_several:
             raise _several_answers()
@@ -194,6 +195,11 @@ class _Found(NamedTuple):
     newest: StreamMeta
 
     @property
+    def is_running(self) -> bool:
+        """True if the answer has not ended."""
+        return self.newest.outcome is None
+
+    @property
     def has_several(self) -> bool:
         """True if the chat has more than one answer."""
         return len({note.request_id for note in self.notes}) > 1
@@ -259,6 +265,11 @@ def _start_index(request: Request) -> int | None:
     if not _INDEX.fullmatch(given):
         raise bad_request("startIndex", "startIndex must be a whole number.")
     return int(given)
+
+
+def _may_have_ended(request: Request, found: _Found) -> bool:
+    """Return True if the page wants an answer that has ended too, and the log still has it."""
+    return request.query_params.get("ended") == "true" and not found.newest.body_gone
 
 
 def _nothing(start: int | None) -> Response:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from uuid import UUID
 
-from ..answer import Question, asked_question, valid_entries
+from ..answer import Question, asked_question
 from ..engine._conversation import COMPLETE
 from ..engine._runtime import Runtime
 from ..errors import PositionGone, UnknownStream
@@ -90,10 +90,9 @@ async def open_question(runtime: Runtime, chat: Chat, note: Note, asked: UUID) -
             entries = await load_entries(runtime.log, asked)
     except (PositionGone, UnknownStream):
         pass
-    if not entries:
+    if not entries and newest.outcome is not None:
         detail = "The question has expired: the server keeps it only for some time. Ask again."
         raise Problem(410, "question-expired", detail)
-    valid = [entry for _, entry in valid_entries(entries)]
-    if (question := asked_question(valid)) is None:
+    if (question := asked_question(entries)) is None:
         raise question_not_open()
     return question

@@ -1,0 +1,1 @@
+"""A chat in React: `agent.py` serves the agent and the page, which npm builds."""
