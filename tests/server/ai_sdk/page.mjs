@@ -108,6 +108,14 @@ const open = ({ chat, id, api, key, body, messages = [], network, transport = {}
         fetch: seen,
         prepareReconnectToStreamRequest: () => ({ api: `${api}/${run}/stream`, headers }),
       }),
+    ended: () =>
+      new DefaultChatTransport({
+        api,
+        headers,
+        body,
+        fetch: seen,
+        prepareReconnectToStreamRequest: ({ api, id }) => ({ api: `${api}/${id}/stream?ended=true`, headers }),
+      }),
     workflow: () =>
       new WorkflowChatTransport({
         api,

@@ -73,6 +73,17 @@ def test_a_chat_with_a_start_index_is_never_204(server: Site) -> None:
             assert found.headers["x-vercel-ai-ui-message-stream"] == "v1"
 
 
+def test_a_number_does_not_name_one_of_several_answers(server: Site) -> None:
+    with peer(server.url) as http:
+        first = http.post("/api/chat", json=body("several", user("One")))
+        path = "/api/chat/several/stream?startIndex=2"
+        assert frames(http.get(path).content) == frames(first.content)[2:]
+        http.post("/api/chat", json=body("several", user("Two")))
+        refused = http.get(path)
+    assert refused.status_code == 409
+    assert "x-workflow-run-id" in refused.json()["detail"]
+
+
 # Other callers
 
 

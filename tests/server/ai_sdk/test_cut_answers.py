@@ -78,6 +78,28 @@ def test_a_page_resumes_by_its_chat_after_a_cut_anywhere(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("half", [False, True], ids=["whole", "half"])
+def test_a_page_that_has_not_seen_the_end_reads_an_answer_that_has_ended(
+    pages: Pages, server: Site, proxy: CuttingProxy, count: int, half: bool
+) -> None:
+    runs = len(server.agent.runs)
+    cuts = [*range(2, count - ENDING, 6), *range(count - ENDING, count - 1)]
+    for after in cuts:
+        name = f"ended-{pages.version}-{half}-{after}"
+        proxy.after, proxy.half = after, half
+        chat = pages.chat(api(proxy), name, key=KEY, transport={"kind": "ended"})
+        shown = chat.send(EVERYTHING)
+        assert shown["status"] == "error"
+        with peer(server.url) as http:
+            # It has ended when its run can be read.
+            http.get(f"/api/chat/{shown['runs'][0]}/stream")
+            assert http.get(f"/api/chat/{name}/stream").status_code == 204
+        check_whole(chat.resume())
+        chat.close()
+    assert len(server.agent.runs) == runs + len(cuts)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("half", [False, True], ids=["whole", "half"])
 def test_a_transport_resumes_by_its_run_after_a_cut_anywhere(
     newest: Pages, server: Site, proxy: CuttingProxy, count: int, half: bool
 ) -> None:
