@@ -8,8 +8,8 @@ import { pathToFileURL } from "node:url";
 
 const packages = `${process.argv[2]}/node_modules`;
 const load = (file) => import(pathToFileURL(`${packages}/${file}`));
-const { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } =
-  await load("ai/dist/index.mjs").catch(() => load("ai/dist/index.js"));
+const sdk = await load("ai/dist/index.mjs").catch(() => load("ai/dist/index.js"));
+const { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } = sdk;
 const workflow = "@ai-sdk/workflow/dist/client.js";
 const { WorkflowChatTransport } = existsSync(`${packages}/${workflow}`) ? await load(workflow) : {};
 console.error = () => {}; // a transport tells every lost connection there
@@ -63,7 +63,7 @@ class Chat extends AbstractChat {
 
 const chats = new Map();
 
-const open = ({ chat, id, api, key, body, messages = [], network, transport = {}, ids, only, run }) => {
+const open = ({ chat, id, api, key, body, messages = [], network, transport = {}, ids, only, run, when }) => {
   const headers = key ? { authorization: `Bearer ${key}` } : {};
   const told = { requests: [], data: [], finished: [], calls: [], runs: [] };
   const seen = async (url, init) => {
@@ -132,6 +132,7 @@ const open = ({ chat, id, api, key, body, messages = [], network, transport = {}
     id,
     state,
     transport: kinds[transport.kind ?? "default"](),
+    ...(when && { sendAutomaticallyWhen: sdk[when] }),
     onData: (part) => told.data.push(part),
     onToolCall: ({ toolCall }) => told.calls.push(toolCall),
     onFinish: ({ isAbort, isDisconnect, isError, finishReason }) =>
