@@ -128,10 +128,12 @@ const open = ({ chat, id, api, key, body, messages = [], network, transport = {}
         ...transport.options,
       }),
   };
+  const used = kinds[transport.kind ?? "default"]();
+  if (transport.isReplay) used.resumeStreamIsReplay = true;
   const made = new Chat({
     id,
     state,
-    transport: kinds[transport.kind ?? "default"](),
+    transport: used,
     ...(when && { sendAutomaticallyWhen: sdk[when] }),
     onData: (part) => told.data.push(part),
     onToolCall: ({ toolCall }) => told.calls.push(toolCall),

@@ -260,6 +260,26 @@ def test_a_transport_resumes_a_chat_after_a_reload_and_a_cut(
     assert second.shown()["requests"][1][1].endswith("/stream?startIndex=11")
 
 
+def test_a_transport_is_told_that_a_chat_is_read_from_its_beginning(
+    newest: Pages, server: Site
+) -> None:
+    """The page has kept half an answer with a call that was running.
+
+    The SDK adds the answer to it, unless the transport has this property, as the usual one has.
+    """
+    question = "Held:12 replay"
+    options: dict[str, Any] = {"key": KEY, "transport": {**WORKFLOW, "isReplay": True}}
+    first = newest.chat(server.api, question, ids=True, **options)
+    sent = first.begin_send(question)
+    shown = first.until("some text")
+    again = newest.chat(server.api, question, messages=shown["messages"], **options)
+    resumed = again.begin("resume")
+    again.answered(1)
+    server.agent.gates[question].open()
+    check_whole(sent.result(10))
+    assert resumed.result(10)["messages"] == sent.result(10)["messages"]
+
+
 def test_headers_of_a_stream(server: Site) -> None:
     with peer(server.url) as http:
         given = http.post("/api/chat", json=body(None, user("Hi")), headers=HEADERS).headers
