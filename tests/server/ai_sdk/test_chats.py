@@ -338,6 +338,11 @@ def test_readers_are_counted_until_they_leave(server: Site) -> None:
             until(lambda: readers(server) == 2)
     until(lambda: readers(server) == 0)
     server.agent.gates[question].open()
+    run = first.headers["x-workflow-run-id"]
+    with peer(server.url) as http:
+        http.get(f"/api/chat/{run}/stream")  # to its end
+        assert http.get(f"/api/chat/{run}/stream?startIndex=100").status_code == 200
+    until(lambda: readers(server) == 0)
 
 
 def readers(server: Site) -> Any:
