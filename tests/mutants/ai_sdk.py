@@ -108,14 +108,14 @@ MUTANTS = (
     ),
     _writer(
         "a continued message still asks",
-        "        if asks is not None or self._answer.continues:\n",
-        "        if asks is not None:\n",
+        "    if asks is not None or answer.continues:\n",
+        "    if asks is not None:\n",
         f"{_APPROVALS}::test_an_answer_goes_on_in_the_same_message",
     ),
     _writer(
         "a continued message loses its metadata by a reload",
-        '            if metadata:\n                self._emit("message-metadata"',
-        '            if metadata is None:\n                self._emit("message-metadata"',
+        "            if metadata and event.error is None:\n",
+        "            if metadata is None:\n",
         f"{_WRITERS}::test_a_continued_message_is_the_same_after_a_reload",
     ),
     _writer(

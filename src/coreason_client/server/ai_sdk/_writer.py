@@ -300,8 +300,8 @@ class ChunkWriter(Writer):
     def _finish(self, event: Finished) -> None:
         if self._is_earlier:
             self._emit("finish-step")
-            metadata = self._metadata(event.asks) if event.error is None else {}
-            if metadata:
+            metadata = _metadata(self._answer, self.fold, event.asks)
+            if metadata and event.error is None:
                 self._emit("message-metadata", messageMetadata=metadata)
         elif event.error is None:
             self._emit("finish-step")
@@ -314,22 +314,24 @@ class ChunkWriter(Writer):
             self._emit("error", errorText=error["message"], code=error["code"])
             self._end("error")
 
-    def _metadata(self, asks: str | None) -> dict[str, Any]:
-        metadata: dict[str, Any] = {}
-        if asks is not None or self._answer.continues:
-            metadata["asks"] = asks  # None takes back what the message has said before
-        if (usage := self.fold.usage) is not None:
-            # In this order: every process must write the same bytes.
-            named = {told: usage[name] for name, told in _USAGE.items() if name in usage}
-            metadata["usage"] = named
-        return metadata
-
     def _end(self, reason: str, *, asks: str | None = None) -> None:
-        metadata = self._metadata(asks)
+        metadata = _metadata(self._answer, self.fold, asks)
         told = {"messageMetadata": metadata} if metadata else {}
         self._emit("finish", finishReason=reason, **told)
         self._out.append(_DONE)
         self.has_ended = True
+
+
+def _metadata(answer: AnswerFacts, fold: AnswerFold, asks: str | None) -> dict[str, Any]:
+    """Return what the end of an answer adds to the metadata of its message."""
+    metadata: dict[str, Any] = {}
+    if asks is not None or answer.continues:
+        metadata["asks"] = asks  # None takes back what the message has said before
+    if (usage := fold.usage) is not None:
+        # In this order: every process must write the same bytes.
+        named = {told: usage[name] for name, told in _USAGE.items() if name in usage}
+        metadata["usage"] = named
+    return metadata
 
 
 _Chunk = tuple[str, dict[str, Any]]
