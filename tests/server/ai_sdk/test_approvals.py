@@ -200,6 +200,29 @@ def test_a_question_is_closed_by_the_next_message(newest: Pages, server: Site) -
     assert refused.status_code == 409
 
 
+@pytest.mark.parametrize("only", [False, True], ids=["messages", "message"])
+def test_the_turns_before_and_after_an_approval_are_seen_once(newest: Pages, only: bool) -> None:
+    async def agent(request: Any, stream: Any) -> None:
+        earlier = [f"{message.role}:{message.text}" for message in await stream.history()]
+        if request.payload.metadata["ai_sdk"].get("approval") is not None:
+            await stream.write(f" {stream.question}: {len(earlier)} before.")
+        elif stream.question == "Go":
+            await stream.ask("May I?", call_id=await stream.tool_call("step", {}))
+        else:
+            await stream.write(" ".join(earlier))
+
+    with site(agent) as server:
+        chat = opened(newest, server, "turns", only=only)
+        [message] = answers(chat.send("Go"))
+        [part] = [part for part in message["parts"] if part["type"] == "dynamic-tool"]
+        chat.approve(part["approval"]["id"], approved=True)
+        shown = chat.send()
+        assert (shown["status"], shown["error"]) == ("ready", None)
+        assert len(answers(shown)) == 1
+        seen = texts(chat.send("And then?"))[-1]
+    assert seen.count("user:Go") == seen.count("May I?") == seen.count("approved:") == 1
+
+
 @pytest.mark.parametrize("approved", [True, False])
 def test_a_page_sends_an_answer_by_itself_and_only_once(
     able: Pages, server: Site, approved: bool
@@ -240,6 +263,26 @@ def test_a_reload_in_the_middle_of_a_continued_answer(
     assert (read["status"], read["error"]) == ("ready", None)
     assert read["messages"] == live["messages"]
     assert len(answers(read)) == 1
+
+
+def test_a_reload_with_a_version_that_cannot_be_told_of_the_approval(server: Site) -> None:
+    """Version 6 shows the result, and no longer what the user has answered."""
+    pages = pages_of(6)
+    chat = opened(pages, server, "reload 6")
+    question, _ = asked(chat, "reload 6")
+    chat.approve(question, approved=True, reason="wait 6")
+    sent = chat.begin_send()
+    shown = chat.until("Deleting.")
+    again = opened(pages, server, "reload 6", messages=shown["messages"])
+    resumed = again.begin("resume")
+    again.answered(1)
+    server.agent.gates["wait 6"].open()
+    live, read = sent.result(10), resumed.result(10)
+    assert (read["status"], read["error"]) == ("ready", None)
+    for one in (live, read):
+        [part] = [part for part in answers(one)[0]["parts"] if part["type"] == "dynamic-tool"]
+        assert part.pop("approval")["id"] == question
+    assert read["messages"] == live["messages"]
 
 
 def test_two_answers_in_one_message(newest: Pages, server: Site) -> None:
