@@ -158,6 +158,16 @@ def test_a_question_is_open_only_at_the_end_of_its_thread(server: Site) -> None:
     assert refused(server.post(answering(asked, interrupt)))
 
 
+def test_a_reload_of_an_earlier_run_leaves_a_question_open(server: Site) -> None:
+    earlier = run_body("Hello")
+    server.events(earlier)
+    asked = run_body("Delete", threadId=earlier["threadId"])
+    [interrupt] = server.events(asked)[-1]["outcome"]["interrupts"]
+    server.events(earlier)
+    server.events(asked)
+    assert said(server, answering(asked, interrupt["id"])) == "You said approved"
+
+
 def test_a_question_of_another_caller_is_not_open(server: Site) -> None:
     asked, interrupt = ask(server)
     assert refused(server.post(answering(asked, interrupt), key=OTHER_KEY))

@@ -1,10 +1,12 @@
 """Runs over HTTP: started, cut at every event, joined, cancelled and left."""
 
 import asyncio
+import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +18,7 @@ from coreason_client.server.log.base import StreamLog
 from tests.server.log.backends import BACKENDS, Clock
 
 from ..openai.cutting import cutting
-from ..peer import LIMIT, Gate
+from ..peer import LIMIT, Gate, wait_for
 from .model import Model, events_of, frames_of
 from .serving import (
     CUSTOM,
@@ -241,6 +243,13 @@ def test_a_position_of_another_form_is_refused(server: Site, last: str) -> None:
     assert answer.json()["detail"] == "Last-Event-ID must be the id of an event of this run."
 
 
+def test_two_positions_are_refused(server: Site) -> None:
+    body = run_body()
+    last = server.frames(body)[0][0]
+    headers = [("Authorization", f"Bearer {KEY}"), *[("Last-Event-ID", last)] * 2]
+    assert server.http.post("/ag-ui", json=body, headers=headers).status_code == 400
+
+
 def test_a_position_after_the_end_is_refused(server: Site) -> None:
     body = run_body()
     name = server.frames(body)[0][0].partition(":")[0]
@@ -351,6 +360,46 @@ def test_a_drain_cuts_readers_off() -> None:
         stop.set()
         thread.join(LIMIT)
     assert not thread.is_alive()
+
+
+def test_a_reader_that_takes_nothing_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    """What it has received does not end as a whole answer does, and the run has the rest."""
+    written = threading.Event()
+
+    async def agent(_: Any, stream: AgentStream) -> None:
+        for _number in range(80):
+            await stream.write("x" * 90_000)
+        written.set()
+
+    def has_cut() -> bool:
+        return any("was disconnected" in record.getMessage() for record in caplog.records)
+
+    with caplog.at_level("INFO"), site(agent, send_timeout=0.2) as server:
+        body = run_body()
+        address = (server.http.base_url.host, server.http.base_url.port)
+        with socket.create_connection(address, timeout=LIMIT) as stuck:
+            content = json.dumps(body).encode()
+            head = f"Authorization: Bearer {KEY}\r\nContent-Length: {len(content)}\r\n\r\n"
+            stuck.sendall(
+                b"POST /ag-ui HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                + head.encode()
+                + content
+            )
+            wait_for(written)
+            for _ in range(int(LIMIT * 100)):
+                if has_cut():
+                    break
+                threading.Event().wait(0.01)
+            assert has_cut()
+            received = b""
+            with suppress(ConnectionError):
+                while data := stuck.recv(65_536):
+                    received += data
+        assert not received.endswith(b"0\r\n\r\n")
+        assert b"RUN_FINISHED" not in received
+        events = server.events(body)
+        assert events[-1]["type"] == "RUN_FINISHED"
+        assert len(Model([]).add_all(events).messages[-1]["content"]) == 7_200_000
 
 
 def test_what_the_agent_gets(server: Site) -> None:
