@@ -11,10 +11,8 @@ from uuid import UUID
 
 from ..answer import Question, asked_question
 from ..engine._conversation import COMPLETE
-from ..engine._runtime import Runtime
 from ..errors import PositionGone, UnknownStream
 from ..log.base import StreamLog
-from ._admission import owned
 from ._answers import load_entries
 from ._chats import Chat, Note
 from ._problems import Problem
@@ -70,13 +68,11 @@ async def answer_note(
     return note
 
 
-async def open_question(
-    runtime: Runtime, principal: str, chat: Chat, note: Note, asked: UUID
-) -> Question:
+async def open_question(log: StreamLog, chat: Chat, note: Note, asked: UUID) -> Question:
     """Return a question from the log of the stream that has asked it.
 
     It is open if nothing has happened in the chat since, except earlier tries to answer it. `note`
-    is that of the answer.
+    is that of the answer. A chat has only streams of its principal.
 
     Raises:
         LogError: the log does not answer.
@@ -86,13 +82,10 @@ async def open_question(
     if newest is None or newest.stream_id != asked:
         raise question_not_open()
     try:
-        meta = await owned(runtime, principal, asked)
-        entries = [] if meta.body_gone else await load_entries(runtime.log, asked)
+        entries = await load_entries(log, asked)
     except (PositionGone, UnknownStream):
-        entries = []
-    if not entries and newest.outcome is not None:
         detail = "The question has expired: the server keeps it only for some time. Ask again."
-        raise Problem(410, "question-expired", detail)
+        raise Problem(410, "question-expired", detail) from None
     if (question := asked_question(entries)) is None:
         raise question_not_open()
     return question
