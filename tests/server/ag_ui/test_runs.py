@@ -13,7 +13,14 @@ from typing import Any, ClassVar
 import httpx2
 import pytest
 
-from coreason_client.server import AGUI, AgentApp, AgentStream, MemoryStreamLog, running
+from coreason_client.server import (
+    AGUI,
+    AgentApp,
+    AgentGroup,
+    AgentStream,
+    MemoryStreamLog,
+    running,
+)
 from coreason_client.server.log.base import StreamLog
 from tests.server.log.backends import BACKENDS, Clock
 
@@ -456,3 +463,19 @@ def test_a_page_of_another_origin_may_resume_and_cancel() -> None:
                 "Access-Control-Request-Headers": "authorization,content-type,last-event-id",
             }
             assert server.http.options(path, headers=asked).status_code == 200
+
+
+def test_agents_of_a_group_have_their_own_runs() -> None:
+    async def agent(_: Any, stream: AgentStream) -> None:
+        await stream.write("yes")
+
+    log = MemoryStreamLog()
+    apps = [AgentApp(agent, agent_id=name, ag_ui=True, log=log) for name in ("a", "b")]
+    body = run_body()
+    with running(AgentGroup(apps)) as server, httpx2.Client(base_url=server.url) as http:
+        path = f"ag-ui/runs/{body['runId']}"
+        first = http.post("/a/ag-ui", json=body)
+        assert (first.status_code, http.delete(f"/b/{path}").status_code) == (200, 404)
+        second = http.post("/b/ag-ui", json=body)
+        assert first.headers["x-stream-id"] != second.headers["x-stream-id"]
+        assert [http.delete(f"/{name}/{path}").status_code for name in ("a", "b")] == [204, 204]
