@@ -18,6 +18,7 @@ import termios
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,10 +34,19 @@ from tests.preloaded import PreloadedProcess
 PATIENCE = 30.0
 COMMAND = [sys.executable, "-m", "coreason_client"]
 MODEL_VARIABLES = ("LLM_", "DEFAULT_MODEL", "AI_TIMEOUT", "MAX_RETRIES")
-# Files of the user are here, and not among those of the developer.
-DATA = tempfile.mkdtemp(prefix="coreason-data-")
-atexit.register(shutil.rmtree, DATA, ignore_errors=True)
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
+
+
+# Built once, which takes longer than most commands; what a line says is in a context.
+command_of = cache(typer.main.get_command)
+
+
+@cache
+def user_folder() -> str:
+    """A folder for the files of the user, which are not among those of the developer."""
+    folder = tempfile.mkdtemp(prefix="coreason-data-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -47,7 +57,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(changing) and not name.endswith("_API_KEY")
     }
-    folders = {f"XDG_{kind}_HOME": DATA for kind in ("CONFIG", "DATA", "STATE")}
+    folders = {f"XDG_{kind}_HOME": user_folder() for kind in ("CONFIG", "DATA", "STATE")}
     set_here = {"TERM": "xterm-256color", "PYTHONWARNINGS": "error", **folders}
     return {**kept, **set_here, **(extra or {})}
 
@@ -90,7 +100,7 @@ def coreason_here(
         stack.enter_context(redirect_stderr(err))
         if cwd is not None:
             stack.enter_context(chdir(cwd))
-        command = typer.main.get_command(app)
+        command = command_of(app)
         with pytest.raises(SystemExit) as ended:
             command.main(list(arguments), prog_name="coreason")
     code = ended.value.code

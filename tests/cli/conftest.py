@@ -6,12 +6,20 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from .command import Process
+from .command import Process, command_of
 
 LOGGERS = ("", "coreason_client", "coreason_client.server", "uvicorn.error", "uvicorn.access")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _command_built_once() -> Iterator[None]:
+    """Save the runner of Typer from building the command for each line."""
+    with patch("typer.testing._get_command", command_of):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,7 @@ def is_soon(condition: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.timeout(180)  # the answer has many cuts, and a busy machine starts agents slowly
+@pytest.mark.usefixtures("coreason_clock")  # the waits after its cuts add up to a minute
 def test_an_agent_that_is_killed_loses_nothing_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = coreason_here(*ONE_KILL, QUESTION, env={"TMPDIR": str(tmp_path)})
     assert (done.returncode, done.stderr) == (0, "")
