@@ -296,6 +296,7 @@ def test_regenerate(site: Site, tabs: Tabs) -> None:
         ),
         ("Deny", 'delete: approval-responded{"name":"notes"} May I delete notes?Then I keep it.'),
     ],
+    ids=["allow", "deny"],
 )
 def test_an_approval(site: Site, tabs: Tabs, button: str, result: str) -> None:
     page = tabs.open(site.url, None)
