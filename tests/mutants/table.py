@@ -2,6 +2,7 @@
 
 from . import (
     a2a_server,
+    ai_sdk,
     browsers,
     calls,
     cli,
@@ -51,6 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *router.MUTANTS,
     *a2a_server.MUTANTS,
     *openai_server.MUTANTS,
+    *ai_sdk.MUTANTS,
     *browsers.MUTANTS,
     *inspector.MUTANTS,
     *testing.MUTANTS,

@@ -8,8 +8,8 @@ import { pathToFileURL } from "node:url";
 
 const packages = `${process.argv[2]}/node_modules`;
 const load = (file) => import(pathToFileURL(`${packages}/${file}`));
-const { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } =
-  await load("ai/dist/index.mjs").catch(() => load("ai/dist/index.js"));
+const sdk = await load("ai/dist/index.mjs").catch(() => load("ai/dist/index.js"));
+const { AbstractChat, DefaultChatTransport, readUIMessageStream, uiMessageChunkSchema } = sdk;
 const workflow = "@ai-sdk/workflow/dist/client.js";
 const { WorkflowChatTransport } = existsSync(`${packages}/${workflow}`) ? await load(workflow) : {};
 console.error = () => {}; // a transport tells every lost connection there
@@ -63,7 +63,7 @@ class Chat extends AbstractChat {
 
 const chats = new Map();
 
-const open = ({ chat, id, api, key, body, messages = [], network, transport = {}, ids, only, run }) => {
+const open = ({ chat, id, api, key, body, messages = [], network, transport = {}, ids, only, run, when }) => {
   const headers = key ? { authorization: `Bearer ${key}` } : {};
   const told = { requests: [], data: [], finished: [], calls: [], runs: [] };
   const seen = async (url, init) => {
@@ -108,6 +108,14 @@ const open = ({ chat, id, api, key, body, messages = [], network, transport = {}
         fetch: seen,
         prepareReconnectToStreamRequest: () => ({ api: `${api}/${run}/stream`, headers }),
       }),
+    ended: () =>
+      new DefaultChatTransport({
+        api,
+        headers,
+        body,
+        fetch: seen,
+        prepareReconnectToStreamRequest: ({ api, id }) => ({ api: `${api}/${id}/stream?ended=true`, headers }),
+      }),
     workflow: () =>
       new WorkflowChatTransport({
         api,
@@ -120,10 +128,13 @@ const open = ({ chat, id, api, key, body, messages = [], network, transport = {}
         ...transport.options,
       }),
   };
+  const used = kinds[transport.kind ?? "default"]();
+  if (transport.isReplay) used.resumeStreamIsReplay = true;
   const made = new Chat({
     id,
     state,
-    transport: kinds[transport.kind ?? "default"](),
+    transport: used,
+    ...(when && { sendAutomaticallyWhen: sdk[when] }),
     onData: (part) => told.data.push(part),
     onToolCall: ({ toolCall }) => told.calls.push(toolCall),
     onFinish: ({ isAbort, isDisconnect, isError, finishReason }) =>

@@ -200,13 +200,8 @@ class Agent:
                 call_id = await stream.tool_call("delete", {"path": "/tmp/x"}, id="call-1")
                 await stream.usage(prompt_tokens=1, completion_tokens=1)
                 await stream.ask("May I delete it?", call_id=call_id)
-            case "Fail once":
-                await stream.write("Half of ")
-                self.failures[question] += 1
-                if self.failures[question] == 1:
-                    await stream.fail("no_fuel", "The tank is empty.")
-                else:
-                    await stream.write("it.")
+            case "Fail once" | "Stop once":
+                await self._try(stream, question)
             case "Fail":
                 await stream.write("Half of ")
                 await stream.fail("no_fuel", "The tank is empty.")
@@ -214,6 +209,19 @@ class Agent:
                 raise ValueError("a secret")
             case _:
                 await stream.write(f"You said {question}")
+
+    async def _try(self, stream: AgentStream, question: str) -> None:
+        """Fail or wait to be stopped, and be successful the next time."""
+        self.failures[question] += 1
+        await stream.write("Half of ")
+        if self.failures[question] > 1:
+            await stream.write("it.")
+            if question.endswith(" wait"):
+                await self.gates[question].wait()
+        elif question.startswith("Fail"):
+            await stream.fail("no_fuel", "The tank is empty.")
+        else:
+            await self.gates["never"].wait()
 
     async def _continue(self, stream: AgentStream, approval: Mapping[str, Any]) -> None:
         call_id = approval["call_id"]

@@ -20,6 +20,7 @@ from .serving import (
     peer,
     site,
     texts,
+    until,
     user,
 )
 
@@ -197,6 +198,26 @@ def test_a_question_is_closed_by_the_next_message(newest: Pages, server: Site) -
         ).is_success
         refused = http.post("/api/chat", json=responded(shown, approved=True))
     assert refused.status_code == 409
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_page_sends_an_answer_by_itself_and_only_once(
+    able: Pages, server: Site, approved: bool
+) -> None:
+    name = f"automatic {able.version} {approved}"
+    when = "lastAssistantMessageIsCompleteWithApprovalResponses"
+    chat = opened(able, server, name, when=when)
+    question, _ = asked(chat, name)
+    chat.approve(question, approved=approved)
+    shown = chat.until("Deleted." if approved else "Left alone")
+    until(lambda: chat.shown()["status"] == "ready")
+    shown = chat.shown()
+    assert len(shown["requests"]) == 2
+    # Without a word about the call, too.
+    runs = len(server.agent.runs)
+    assert texts(chat.send("Thanks"))[-1] == "You said Thanks"
+    assert len(chat.shown()["requests"]) == 3
+    assert len(server.agent.runs) == runs + 1
 
 
 @pytest.mark.parametrize("keeps", [True, False], ids=["with messages", "without messages"])

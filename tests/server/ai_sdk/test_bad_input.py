@@ -277,38 +277,37 @@ def test_parts_that_only_a_page_needs_are_accepted(http: httpx2.Client) -> None:
     assert posted.status_code == 200
 
 
-_JSON = st.recursive(
+_JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
     ),
     max_leaves=8,
 )
-_PARTS = st.fixed_dictionaries(
-    {"type": st.sampled_from(["text", "reasoning", "file", "dynamic-tool", "tool-f", "x"]) | _JSON},
-    optional={
-        name: _JSON | st.sampled_from(known)
-        for name, known in {
-            "text": ["Hi"],
-            "toolCallId": ["c1"],
-            "toolName": ["f"],
-            "state": ["output-available", "approval-responded", "output-error"],
-            "input": [{}],
-            "output": [1],
-            "approval": [{"id": f"question_{'0' * 32}", "approved": True}],
-            "mediaType": ["image/png"],
-            "url": ["data:image/png;base64,aGk="],
-        }.items()
-    },
+_KNOWN: dict[str, list[Any]] = {
+    "text": ["Hi"],
+    "toolCallId": ["c1"],
+    "toolName": ["f"],
+    "state": ["output-available", "approval-responded", "output-error"],
+    "input": [{}],
+    "output": [1],
+    "approval": [{"id": f"question_{'0' * 32}", "approved": True}],
+    "mediaType": ["image/png"],
+    "url": ["data:image/png;base64,aGk="],
+}
+_KINDS = st.sampled_from(["text", "reasoning", "file", "dynamic-tool", "tool-f", "x"])
+_PARTS: Any = st.fixed_dictionaries(
+    {"type": _KINDS | _JSON},
+    optional={name: _JSON | st.sampled_from(known) for name, known in _KNOWN.items()},
 )
-_MESSAGES = st.fixed_dictionaries(
+_MESSAGES: Any = st.fixed_dictionaries(
     {
         "role": st.sampled_from(["user", "assistant", "system"]) | _JSON,
         "parts": st.lists(_PARTS | _JSON, max_size=3) | _JSON,
     },
     optional={"id": st.just("m") | _JSON, "metadata": _JSON},
 )
-_BODIES = st.fixed_dictionaries(
+_BODIES: Any = st.fixed_dictionaries(
     {},
     optional={
         "id": st.sampled_from(["c", "d"]) | _JSON,

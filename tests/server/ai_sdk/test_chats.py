@@ -73,6 +73,17 @@ def test_a_chat_with_a_start_index_is_never_204(server: Site) -> None:
             assert found.headers["x-vercel-ai-ui-message-stream"] == "v1"
 
 
+def test_a_number_does_not_name_one_of_several_answers(server: Site) -> None:
+    with peer(server.url) as http:
+        first = http.post("/api/chat", json=body("several", user("One")))
+        path = "/api/chat/several/stream?startIndex=2"
+        assert frames(http.get(path).content) == frames(first.content)[2:]
+        http.post("/api/chat", json=body("several", user("Two")))
+        refused = http.get(path)
+    assert refused.status_code == 409
+    assert "x-workflow-run-id" in refused.json()["detail"]
+
+
 # Other callers
 
 
@@ -170,10 +181,11 @@ def test_two_tabs_show_the_same(pages: Pages, server: Site) -> None:
     sent = first.begin_send(question)
     shown = first.until("some text")
     tabs = []
-    for messages in (shown["messages"], shown["messages"][:1], []):
-        tab = pages.chat(server.api, question, key=KEY, messages=messages)
-        tabs.append(tab.begin("resume"))
-        tab.answered(1)
+    for count in (2, 1, 0):
+        messages = shown["messages"][:count]
+        page = pages.chat(server.api, question, key=KEY, messages=messages)
+        tabs.append(page.begin("resume"))
+        page.answered(1)
     server.agent.gates[question].open()
     whole = sent.result(10)
     check_whole(whole)
@@ -326,6 +338,11 @@ def test_readers_are_counted_until_they_leave(server: Site) -> None:
             until(lambda: readers(server) == 2)
     until(lambda: readers(server) == 0)
     server.agent.gates[question].open()
+    run = first.headers["x-workflow-run-id"]
+    with peer(server.url) as http:
+        http.get(f"/api/chat/{run}/stream")  # to its end
+        assert http.get(f"/api/chat/{run}/stream?startIndex=100").status_code == 200
+    until(lambda: readers(server) == 0)
 
 
 def readers(server: Site) -> Any:

@@ -78,6 +78,28 @@ def test_a_page_resumes_by_its_chat_after_a_cut_anywhere(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("half", [False, True], ids=["whole", "half"])
+def test_a_page_that_has_not_seen_the_end_reads_an_answer_that_has_ended(
+    pages: Pages, server: Site, proxy: CuttingProxy, count: int, half: bool
+) -> None:
+    runs = len(server.agent.runs)
+    cuts = [*range(2, count - ENDING, 6), *range(count - ENDING, count - 1)]
+    for after in cuts:
+        name = f"ended-{pages.version}-{half}-{after}"
+        proxy.after, proxy.half = after, half
+        chat = pages.chat(api(proxy), name, key=KEY, transport={"kind": "ended"})
+        shown = chat.send(EVERYTHING)
+        assert shown["status"] == "error"
+        with peer(server.url) as http:
+            # It has ended when its run can be read.
+            http.get(f"/api/chat/{shown['runs'][0]}/stream")
+            assert http.get(f"/api/chat/{name}/stream").status_code == 204
+        check_whole(chat.resume())
+        chat.close()
+    assert len(server.agent.runs) == runs + len(cuts)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("half", [False, True], ids=["whole", "half"])
 def test_a_transport_resumes_by_its_run_after_a_cut_anywhere(
     newest: Pages, server: Site, proxy: CuttingProxy, count: int, half: bool
 ) -> None:
@@ -236,6 +258,26 @@ def test_a_transport_resumes_a_chat_after_a_reload_and_a_cut(
     check_whole(resumed.result(10))
     check_whole(sent.result(10))
     assert second.shown()["requests"][1][1].endswith("/stream?startIndex=11")
+
+
+def test_a_transport_is_told_that_a_chat_is_read_from_its_beginning(
+    newest: Pages, server: Site
+) -> None:
+    """The page has kept half an answer with a call that was running.
+
+    The SDK adds the answer to it, unless the transport has this property, as the usual one has.
+    """
+    question = "Held:12 replay"
+    options: dict[str, Any] = {"key": KEY, "transport": {**WORKFLOW, "isReplay": True}}
+    first = newest.chat(server.api, question, ids=True, **options)
+    sent = first.begin_send(question)
+    shown = first.until("some text")
+    again = newest.chat(server.api, question, messages=shown["messages"], **options)
+    resumed = again.begin("resume")
+    again.answered(1)
+    server.agent.gates[question].open()
+    check_whole(sent.result(10))
+    assert resumed.result(10)["messages"] == sent.result(10)["messages"]
 
 
 def test_headers_of_a_stream(server: Site) -> None:

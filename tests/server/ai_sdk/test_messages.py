@@ -70,7 +70,7 @@ def test_every_chunk_is_valid(pages: Pages, server: Site) -> None:
 
 
 def test_each_version_knows_the_chunks_that_it_names(pages: Pages) -> None:
-    known = {
+    known: dict[str, dict[str, Any]] = {
         "reset-step": {"type": "reset-step"},
         "tool-approval-request": {
             "type": "tool-approval-request",
@@ -86,6 +86,14 @@ def test_each_version_knows_the_chunks_that_it_names(pages: Pages) -> None:
     [found] = pages.check([[*known.values()]])
     wrong = [chunk["type"] for chunk in found["wrong"]]
     assert [name for name in known if name not in wrong] == CAPABILITIES[pages.version]
+
+
+def test_a_page_does_not_send_again_after_calls_of_the_agent(pages: Pages, server: Site) -> None:
+    when = "lastAssistantMessageIsCompleteWithToolCalls"
+    name = f"no second {pages.version}"
+    shown = pages.chat(server.api, name, key=KEY, when=when).send(EVERYTHING)
+    check_whole(shown)
+    assert len(shown["requests"]) == 1
 
 
 # Ends

@@ -16,6 +16,7 @@ from coreason_client.server import (
 )
 
 from ..log.valkey_server import fresh_prefix, shared_server
+from ..peer import Gate
 from .pages import CAPABILITIES, Pages
 from .serving import (
     EVERYTHING,
@@ -202,6 +203,57 @@ def test_a_stopped_answer_is_tried_again(pages: Pages, server: Site) -> None:
     assert runs(server, question) == 3
 
 
+def test_a_message_is_answered_again_while_it_is_being_stopped() -> None:
+    """An agent may take its time to stop: whoever asks again does not want that answer."""
+    gates, attempts = (Gate(), Gate()), []
+
+    async def agent(_: Any, stream: AgentStream) -> None:
+        attempts.append(stream)
+        if len(attempts) == 1:
+            await stream.write("first")
+            try:
+                await gates[0].wait()
+            finally:
+                await gates[1].wait()
+        await stream.write("second")
+
+    with site(agent) as server, peer(server.url) as http, ThreadPoolExecutor(2) as pool:
+        asked = body("slow to stop", user("Hi"))
+        first = pool.submit(http.post, "/api/chat", json=asked)
+        gates[0].seen()
+        stopped = pool.submit(http.delete, "/api/chat/slow to stop/stream")
+        gates[1].seen()
+        try:
+            assert text_of(http.post("/api/chat", json=asked).content) == "second"
+        finally:
+            gates[1].open()
+        assert stopped.result().status_code == 204
+        assert text_of(first.result().content) == "first"
+
+
+@pytest.mark.parametrize("how", ["Fail once", "Stop once"])
+def test_a_reload_while_an_answer_is_tried_again_in_its_message(
+    newest: Pages, server: Site, how: str
+) -> None:
+    question = f"{how}: wait"
+    chat = newest.chat(server.api, question, key=KEY)
+    sent = chat.begin_send(question)
+    chat.until("Half of ")
+    if how == "Stop once":
+        with peer(server.url) as http:
+            http.delete(f"/api/chat/{question}/stream")
+    sent.result(10)
+    again = chat.begin_send()
+    shown = chat.until("it.")
+    page = newest.chat(server.api, question, key=KEY, messages=shown["messages"][:1])
+    resumed = page.begin("resume")
+    page.answered(1)
+    server.agent.gates[question].open()
+    live = again.result(10)
+    assert texts(live) == [question, "Half of Half of it."]
+    assert resumed.result(10)["messages"] == live["messages"]
+
+
 # Several agents on one log
 
 
@@ -223,6 +275,9 @@ def test_agents_of_a_group_have_their_own_chats() -> None:
         found = [
             text_of(http.post(f"/{name}/api/chat", json=asked).content) for name in ("one", "two")
         ]
+        run = http.post("/one/api/chat", json=asked).headers["x-workflow-run-id"]
+        assert http.get(f"/one/api/chat/{run}/stream").status_code == 200
+        assert http.get(f"/two/api/chat/{run}/stream").status_code == 404
     assert found == ["I am one.", "I am two."]
 
 

@@ -24,7 +24,7 @@ from ..answer.packets import ANSWERS, STREAM, Packet, entries_of
 from ..log.valkey_server import fresh_prefix, shared_server
 from .pages import CAPABILITIES, Pages
 from .reading import Reader, plain
-from .serving import EVERYTHING, body, chunks, frames, peer, site, user
+from .serving import EVERYTHING, body, chunks, cited, frames, peer, site, user
 
 OTHER = UUID(int=STREAM.int + 1)
 CLOSE: Packet = ("CLOSE", {"reason": "complete"})
@@ -42,7 +42,53 @@ QUESTIONS: st.SearchStrategy[list[Packet]] = st.builds(
     lambda answer, asks: [*answer[:-1], *asks], ANSWERS, _ASKS
 )
 """Answers that end with a question about a call, which may be open or not."""
-ANY = ANSWERS | QUESTIONS
+
+
+def _event(kind: str, **data: Any) -> Packet:
+    return ("EVENT", {"type": kind, "data": data})
+
+
+def _error(code: str, severity: str) -> Packet:
+    return ("ERROR", {"code": code, "message": "It failed.", "severity": severity})
+
+
+_CALLS = ("c1", "c2", "c3")
+_POOL: list[Packet] = [
+    *(("DELTA", text) for text in ("one ", 'two "ä"\n\n', "")),
+    *(_event("THOUGHT_TRACE", content=text) for text in ("hm", "aha")),
+    *(_event("TOOL_CALL", call_id=one, name="t", arguments={"a": one}) for one in _CALLS),
+    *(_event("TOOL_RESULT", call_id=one, result="r" * 30, is_error=False) for one in _CALLS),
+    _event("TOOL_RESULT", call_id="c1", result={"b": 1}, is_error=True),
+    _event("USAGE", prompt_tokens=3, completion_tokens=2, reasoning_tokens=1),
+    _event("USAGE", prompt_tokens=1, completion_tokens=1, finish_reason="length"),
+    ("EVENT", cited("https://a.example", "A")),
+    _event("MEDIA_CAROUSEL", items=[{"url": "https://a.example/i", "mime_type": "image/png"}]),
+    _event("ARTIFACT", artifactId="a", parts=[{"raw": "aGk="}, {"text": "Hi"}]),
+    _event("MARKDOWN_BLOCK", content="# Title"),
+    _event("PROGRESS_INDICATOR", label="Work", status="running"),
+    ("EVENT", {"type": "data-own", "id": "o", "data": 1}),
+    ("EVENT", {"type": "data-own", "id": "o", "data": 2}),
+    _event("MY_OWN", x=1),
+    _event("QUESTION", question="May I?", call_id="c2"),
+    _error("slow", "WARNING"),
+]
+_ENDS: list[Packet] = [
+    CLOSE,
+    CLOSE,
+    ("CLOSE", {"reason": "input_required"}),
+    _error("agent_error", "FATAL"),
+    _error("cancelled", "FATAL"),
+]
+_REWINDS = [_event("REWIND", to_seq=number) for number in (0, 2, 5, 9)]
+
+
+def _usual(pool: list[Packet]) -> st.SearchStrategy[list[Packet]]:
+    """Return answers of packets that have the usual shape, in any order, and end in any way."""
+    some = st.lists(st.sampled_from(pool), min_size=10, max_size=20)
+    return st.builds(lambda middle, end: [*middle, end], some, st.sampled_from(_ENDS))
+
+
+ANY = st.one_of(_usual(_POOL), _usual([*_POOL, *_REWINDS]), ANSWERS, QUESTIONS)
 
 
 def written(entries: list[bytes], abilities: list[str], **options: Any) -> bytes:
@@ -134,7 +180,7 @@ def test_pages_of_any_size_give_the_same_bytes(
         assert b"".join(pieces) == whole
 
 
-@given(ANY, ANSWERS)
+@given(ANY, ANY)
 def test_a_continued_message_is_the_same_after_a_reload(
     first: list[Packet], second: list[Packet]
 ) -> None:
@@ -162,7 +208,7 @@ def test_a_continued_message_is_the_same_after_a_reload(
         assert again.metadata == {**live.metadata, **continued.metadata}
 
 
-@given(st.booleans(), ANSWERS)
+@given(st.booleans(), ANY)
 def test_an_answered_question_is_the_same_after_a_reload(
     approved: bool, second: list[Packet]
 ) -> None:
@@ -181,8 +227,8 @@ def test_an_answered_question_is_the_same_after_a_reload(
     facts = AnswerFacts("other", ALL, message_id(STREAM), approval)
     parts = []
     earlier = [Earlier(STREAM, AnswerFacts("key", ALL), before)]
-    for options, begun in (({}, live.parts), ({"earlier": earlier}, [])):
-        writer = ChunkWriter(OTHER, facts, 20, **options)
+    for given_before, begun in ((None, live.parts), (earlier, [])):
+        writer = ChunkWriter(OTHER, facts, 20, earlier=given_before)
         writer.loaded = after
         reader = Reader(begun)
         parts.append(plain(reader.read(chunks(writer.start() + writer.feed(after)))))
@@ -191,7 +237,7 @@ def test_an_answered_question_is_the_same_after_a_reload(
 
 def test_ids_of_calls_are_never_the_same() -> None:
     packets: list[Packet] = []
-    for call_id in ("c", "c", "c-2", "c", "c-2"):
+    for call_id in ("c", "c", "c-repeat-2", "c", "c-repeat-2"):
         data = {"call_id": call_id, "name": "t", "arguments": len(packets)}
         packets.append(("EVENT", {"type": "TOOL_CALL", "data": data}))
         ended = {"call_id": call_id, "result": len(packets)}

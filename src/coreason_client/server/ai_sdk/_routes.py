@@ -38,6 +38,7 @@ __all__ = ["AISDKRoutes"]
 _HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
 _TAIL: Final = "x-workflow-stream-tail-index"
 _INDEX = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_MAX_CHUNKS: Final = 10**15  # no answer has more
 _MIN_SECRET: Final = 16  # characters of the id of a chat that anybody may ask for
 
 
@@ -63,7 +64,7 @@ class AISDKRoutes:
         )
 
     async def chat(self, request: Request) -> Response:
-        """AnswerFacts a message, or join the answer to it."""
+        """Answer a message, or join the answer to it."""
         admitted = await self._admission.admit(PageRequest(request, self._gate.options))
         answer = facts_in(admitted.meta.fingerprint)
         assert answer is not None  # noqa: S101 - the stream was opened for such a request
@@ -140,7 +141,7 @@ class AISDKRoutes:
             raise PositionGone(meta.stream_id, 0)
         headers = _headers(meta)
         if start < 0:
-            counted = self._writer(meta, answer, earlier=earlier)
+            counted = self._writer(meta, answer, _MAX_CHUNKS, earlier)  # it only counts
             counted.start()
             await feed_up_to(runtime.log, meta, counted, meta.last_seq)
             headers[_TAIL] = str(counted.number - 1)
