@@ -275,6 +275,7 @@ def test_regenerate(site: Site, tabs: Tabs) -> None:
     for count in (2, 3):
         site.gate.clear()
         page.get_by_role("button", name="Regenerate").click()
+        expect(page.get_by_text("Day 4")).to_have_count(0)  # the old answer is gone
         half(page)
         page.reload()  # the new answer goes on, and not the old one
         half(page)
@@ -295,6 +296,7 @@ def test_regenerate(site: Site, tabs: Tabs) -> None:
         ),
         ("Deny", 'delete: approval-responded{"name":"notes"} May I delete notes?Then I keep it.'),
     ],
+    ids=["allow", "deny"],
 )
 def test_an_approval(site: Site, tabs: Tabs, button: str, result: str) -> None:
     page = tabs.open(site.url, None)
@@ -321,18 +323,18 @@ def test_two_quick_sends_are_one_message(site: Site, tabs: Tabs) -> None:
     assert site.runs == [QUESTION]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(site: Site, new_tabs: Callable[..., Tabs], scheme: str) -> None:
+def test_axe_finds_nothing_serious(site: Site, tabs: Tabs) -> None:
     tools.axe()
-    page = new_tabs(color_scheme=scheme).open(site.url, None)
+    page = tabs.open(site.url, None)
     ask(page, QUESTION)
     page.get_by_text("Day 4").wait_for()
     ready(page)
     ask(page, "Delete notes")
     page.get_by_role("button", name="Allow").wait_for()
     page.get_by_text("Thoughts").click()
-    for width in (375, 1280):
+    for width, scheme in ((375, "light"), (1280, "dark")):
         page.set_viewport_size({"width": width, "height": 720})
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from coreason_client.server import AGUI
+from coreason_client.server import AGUI, create_ticket
 from coreason_client.server.answer import asked_question
 from tests.server.log.backends import BACKENDS, Clock
 
@@ -158,6 +158,15 @@ def test_a_question_is_open_only_at_the_end_of_its_thread(server: Site) -> None:
     assert refused(server.post(answering(asked, interrupt)))
 
 
+def test_a_reload_of_an_earlier_run_leaves_a_question_open(server: Site) -> None:
+    earlier = run_body("Hello")
+    server.events(earlier)
+    asked = run_body("Delete", threadId=earlier["threadId"])
+    [interrupt] = server.events(asked)[-1]["outcome"]["interrupts"]
+    server.events(earlier)
+    assert said(server, answering(asked, interrupt["id"])) == "You said approved"
+
+
 def test_a_question_of_another_caller_is_not_open(server: Site) -> None:
     asked, interrupt = ask(server)
     assert refused(server.post(answering(asked, interrupt), key=OTHER_KEY))
@@ -165,6 +174,21 @@ def test_a_question_of_another_caller_is_not_open(server: Site) -> None:
     assert server.post(run_body(threadId=asked["threadId"]), key=OTHER_KEY).status_code == 200
     assert refused(server.post(answering(asked, interrupt), key=OTHER_KEY))
     assert said(server, answering(asked, interrupt)) == "You said approved"
+
+
+def test_a_ticket_says_whose_question_it_is() -> None:
+    secret = "a secret of thirty-two characters"
+    with site(ticket_secrets=[secret]) as server:
+        carol, dave = (create_ticket(secret, name) for name in ("carol", "dave"))
+        asked = run_body("Delete")
+        last = events_of(server.post(asked, key=carol).content)[-1]
+        body = answering(asked, last["outcome"]["interrupts"][0]["id"])
+        for other in (dave, OTHER_KEY):
+            assert refused(server.post(body, key=other))
+            assert server.cancel(asked["runId"], other) == 404
+        again = create_ticket(secret, "carol", 60)
+        assert server.post(body, key=again).status_code == 200
+        assert server.cancel(asked["runId"], again) == 204
 
 
 @pytest.mark.parametrize(
@@ -196,9 +220,10 @@ def test_an_answer_that_is_not_a_question_cannot_be_answered(server: Site) -> No
         answer.read()
 
 
-def test_a_question_that_has_expired(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["memory", "sqlite"])
+def test_a_question_that_has_expired(name: str, tmp_path: Path) -> None:
     clock = Clock()
-    with site(log=BACKENDS["sqlite"](clock, tmp_path)) as server:
+    with site(log=BACKENDS[name](clock, tmp_path)) as server:
         asked, interrupt = ask(server)
         clock.now += 60.0
         expire(server, 10.0)

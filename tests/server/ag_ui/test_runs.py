@@ -1,22 +1,31 @@
 """Runs over HTTP: started, cut at every event, joined, cancelled and left."""
 
 import asyncio
+import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx2
 import pytest
 
-from coreason_client.server import AGUI, AgentApp, AgentStream, MemoryStreamLog, running
+from coreason_client.server import (
+    AGUI,
+    AgentApp,
+    AgentGroup,
+    AgentStream,
+    MemoryStreamLog,
+    running,
+)
 from coreason_client.server.log.base import StreamLog
 from tests.server.log.backends import BACKENDS, Clock
 
 from ..openai.cutting import cutting
-from ..peer import LIMIT, Gate
+from ..peer import LIMIT, Gate, wait_for
 from .model import Model, events_of, frames_of
 from .serving import (
     CUSTOM,
@@ -241,6 +250,13 @@ def test_a_position_of_another_form_is_refused(server: Site, last: str) -> None:
     assert answer.json()["detail"] == "Last-Event-ID must be the id of an event of this run."
 
 
+def test_two_positions_are_refused(server: Site) -> None:
+    body = run_body()
+    last = server.frames(body)[0][0]
+    headers = [("Authorization", f"Bearer {KEY}"), *[("Last-Event-ID", last)] * 2]
+    assert server.http.post("/ag-ui", json=body, headers=headers).status_code == 400
+
+
 def test_a_position_after_the_end_is_refused(server: Site) -> None:
     body = run_body()
     name = server.frames(body)[0][0].partition(":")[0]
@@ -353,6 +369,46 @@ def test_a_drain_cuts_readers_off() -> None:
     assert not thread.is_alive()
 
 
+def test_a_reader_that_takes_nothing_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    """What it has received does not end as a whole answer does, and the run has the rest."""
+    written = threading.Event()
+
+    async def agent(_: Any, stream: AgentStream) -> None:
+        for _number in range(80):
+            await stream.write("x" * 90_000)
+        written.set()
+
+    def has_cut() -> bool:
+        return any("was disconnected" in record.getMessage() for record in caplog.records)
+
+    with caplog.at_level("INFO"), site(agent, send_timeout=0.2) as server:
+        body = run_body()
+        address = (server.http.base_url.host, server.http.base_url.port)
+        with socket.create_connection(address, timeout=LIMIT) as stuck:
+            content = json.dumps(body).encode()
+            head = f"Authorization: Bearer {KEY}\r\nContent-Length: {len(content)}\r\n\r\n"
+            stuck.sendall(
+                b"POST /ag-ui HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                + head.encode()
+                + content
+            )
+            wait_for(written)
+            for _ in range(int(LIMIT * 100)):
+                if has_cut():
+                    break
+                threading.Event().wait(0.01)
+            assert has_cut()
+            received = b""
+            with suppress(ConnectionError):
+                while data := stuck.recv(65_536):
+                    received += data
+        assert not received.endswith(b"0\r\n\r\n")
+        assert b"RUN_FINISHED" not in received
+        events = server.events(body)
+        assert events[-1]["type"] == "RUN_FINISHED"
+        assert len(Model([]).add_all(events).messages[-1]["content"]) == 7_200_000
+
+
 def test_what_the_agent_gets(server: Site) -> None:
     history = [
         {"id": "s", "role": "system", "content": "Be short."},
@@ -407,3 +463,19 @@ def test_a_page_of_another_origin_may_resume_and_cancel() -> None:
                 "Access-Control-Request-Headers": "authorization,content-type,last-event-id",
             }
             assert server.http.options(path, headers=asked).status_code == 200
+
+
+def test_agents_of_a_group_have_their_own_runs() -> None:
+    async def agent(_: Any, stream: AgentStream) -> None:
+        await stream.write("yes")
+
+    log = MemoryStreamLog()
+    apps = [AgentApp(agent, agent_id=name, ag_ui=True, log=log) for name in ("a", "b")]
+    body = run_body()
+    with running(AgentGroup(apps)) as server, httpx2.Client(base_url=server.url) as http:
+        path = f"ag-ui/runs/{body['runId']}"
+        first = http.post("/a/ag-ui", json=body)
+        assert (first.status_code, http.delete(f"/b/{path}").status_code) == (200, 404)
+        second = http.post("/b/ag-ui", json=body)
+        assert first.headers["x-stream-id"] != second.headers["x-stream-id"]
+        assert [http.delete(f"/{name}/{path}").status_code for name in ("a", "b")] == [204, 204]

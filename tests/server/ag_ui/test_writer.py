@@ -239,6 +239,9 @@ def test_markdown_and_media_are_text() -> None:
     [message] = model_of(body).messages[len(GIVEN) :]
     image = "![https://a.example/b](https://a.example/b)"
     assert message["content"] == f"a\n\n# b\n\n{image}\n\n"
+    block, call = event("MARKDOWN_BLOCK", content="b"), called("x", "t", {})
+    messages = model_of(written(entries(block, call, "a", block))).messages[len(GIVEN) :]
+    assert [one["content"] for one in messages[::2]] == ["b\n\n", "a\n\nb\n\n"]
 
 
 def test_a_call_belongs_to_the_text_before_it_or_to_a_message_of_its_own() -> None:

@@ -82,7 +82,7 @@ class RunRequest(StreamRequest):
             return parsed  # it joins the stream, which has all that follows
         thread = Chat(log, principal, _PROTOCOL, run.thread_id)
         if asked is not None:
-            question = await open_question(runtime, thread, note, asked)
+            question = await open_question(log, thread, note, asked)
             message, answer = _answer(run.resume[0], question)
             passed = {**run.passed, "resume": [answer]}
             parsed = parsed._replace(request=self._request(note, [*run.messages, message], passed))

@@ -10,7 +10,6 @@ from ..engine._runtime import Runtime
 from ..errors import RequestConflict
 from ..http._admission import Admission, Admitted
 from ..http._answers import AnswerStream, feed_up_to
-from ..http._chat_body import is_id
 from ..http._cursor import parse_cursor
 from ..http._gate import Gate
 from ..http._hosts import RouteEntry, route_table
@@ -90,9 +89,8 @@ class AGUIRoutes:
     async def cancel(self, request: Request) -> Response:
         """Cancel a run; repeated calls change nothing."""
         principal = await self._gate.principal_in_turn(request)
-        run_id = request.path_params["run_id"]
         runtime = await self._runtime()
-        meta = await find_run(runtime.log, principal, run_id) if is_id(run_id) else None
+        meta = await find_run(runtime.log, principal, request.path_params["run_id"])
         if meta is None:
             raise Problem(404, "run-not-found", "There is no such run.")
         await runtime.producers.cancel(meta)

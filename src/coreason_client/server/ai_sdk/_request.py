@@ -104,7 +104,7 @@ class PageRequest(StreamRequest):
         self._note, approved = note, None
         if await log.find(principal, note.request_id) is None:
             if approval is not None and asker is not None:
-                question = await open_question(runtime, chat, note, asker)
+                question = await open_question(log, chat, note, asker)
                 approved = _approved(approval, question)
             await chat.add(note, self.stream_id)
         return parsed._replace(request=request_of(self._ask(approved), note.request_id))

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from ..answer import Question, asked_question
 from ..engine._conversation import COMPLETE
-from ..engine._runtime import Runtime
 from ..errors import PositionGone, UnknownStream
 from ..log.base import StreamLog, StreamMeta
 from ._answers import load_entries
@@ -74,8 +73,11 @@ async def answer_note(
     return note
 
 
-async def open_question(runtime: Runtime, chat: Chat, note: Note, asked: UUID) -> Question:
-    """Return the question of a stream from its log; `note` is that of the answer.
+async def open_question(log: StreamLog, chat: Chat, note: Note, asked: UUID) -> Question:
+    """Return a question from the log of the stream that has asked it.
+
+    It is open if nothing has happened in the chat since, except earlier tries to answer it. `note`
+    is that of the answer. A chat has only streams of its principal.
 
     Raises:
         Problem: 409, it is not the newest of its conversation, or 410, it has expired.
@@ -84,15 +86,11 @@ async def open_question(runtime: Runtime, chat: Chat, note: Note, asked: UUID) -
     newest = await chat.newest([one for one in await chat.notes() if one.key != note.key])
     if newest is None or newest.stream_id != asked:
         raise question_not_open()
-    entries: list[bytes] = []
     try:
-        if not newest.body_gone:
-            entries = await load_entries(runtime.log, asked)
+        entries = await load_entries(log, asked)
     except (PositionGone, UnknownStream):
-        pass
-    if not entries and newest.outcome is not None:
         detail = "The question has expired: the server keeps it only for some time. Ask again."
-        raise Problem(410, "question-expired", detail)
+        raise Problem(410, "question-expired", detail) from None
     if (question := asked_question(entries)) is None:
         raise question_not_open()
     return question
