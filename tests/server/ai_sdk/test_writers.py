@@ -296,3 +296,17 @@ def test_the_chunks_are_the_same_on_every_log(tmp_path: Path) -> None:
             told = re.sub("_[0-9a-f]{32}|-[0-9a-f]{8}-", "", told)
             digests.add(hashlib.sha256(told.encode()).digest())
     assert len(digests) == 1
+
+
+def test_what_is_written_anew_after_a_rewind_has_no_chunk_that_is_too_long() -> None:
+    pieces = [f"{number:09d} " * 1000 for number in range(100)]
+    rewind = _event("REWIND", to_seq=len(pieces))
+    answer = [*(("DELTA", text) for text in pieces), ("DELTA", "void"), rewind, CLOSE]
+    entries = entries_of(answer)
+    found = frames(written(entries, ALL))
+    at = next(number for number, frame in enumerate(found) if b"reset-step" in frame)
+    rest = [frame for frame in found[at:] if b"text-delta" in frame]
+    assert 1 < len(rest) < 10
+    assert max(map(len, rest)) < 300_000
+    [part] = [one for one in read(written(entries, ALL)) if one["type"] == "text"]
+    assert part["text"] == "".join(pieces)

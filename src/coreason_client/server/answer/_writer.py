@@ -18,6 +18,7 @@ from ._fold import AnswerFold
 __all__ = ["Writer", "arguments_json", "as_text", "cut", "event_frame"]
 
 _PARAGRAPH: Final = "\n\n"
+_MAX_JOINED: Final = 262_144  # bytes of pieces of text that become one
 
 
 class Writer(ABC):
@@ -96,15 +97,22 @@ class Writer(ABC):
             self._add_all(fold.add_text(text))
 
     def _add_joined(self, entries: Iterable[bytes]) -> None:
-        """Add entries that were written before; pieces of text in a row become one."""
+        """Add entries that were written before; pieces of text in a row become one, if it is short.
+
+        An event must not become longer than clients accept.
+        """
         texts: list[bytes] = []
+        size = 0
         for entry in entries:
             text = delta_json(entry)
-            if text is not None:
+            if text is None or size + len(text) > _MAX_JOINED:
+                self._add_texts(texts)
+                size = 0
+            if text is None:
+                self._add_all(self.fold.add(as_packet(entry)))
+            else:
                 texts.append(text[1:-1])
-                continue
-            self._add_texts(texts)
-            self._add_all(self.fold.add(as_packet(entry)))
+                size += len(text)
         self._add_texts(texts)
 
     def _add_texts(self, texts: list[bytes]) -> None:
