@@ -2,6 +2,7 @@
 
 from . import (
     a2a_server,
+    ag_ui,
     ai_sdk,
     browsers,
     calls,
@@ -53,6 +54,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *a2a_server.MUTANTS,
     *openai_server.MUTANTS,
     *ai_sdk.MUTANTS,
+    *ag_ui.MUTANTS,
     *browsers.MUTANTS,
     *inspector.MUTANTS,
     *testing.MUTANTS,
