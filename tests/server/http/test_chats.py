@@ -40,9 +40,8 @@ async def test_a_request_that_found_its_number_taken_has_a_later_one_than_its_no
     log = MemoryStreamLog()
     chat = Chat(log, "p", "x", "chat")
     await chat.add(Note("one", 1, "message"), uuid4())
-    for number in range(4):
-        last = await opened(log, request_id("one", number))
-    assert await newest(chat) == last
+    streams = [await opened(log, request_id("one", number)) for number in range(4)]
+    assert await newest(chat) == streams[-1]
     assert await chat.notes() == [Note("one", 1, "message")]
 
 
