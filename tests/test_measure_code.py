@@ -11,7 +11,7 @@ import pytest
 from scripts.measure_code import FIGURES, Figure
 
 NOT_REACHED = {
-    "hand-written code lines": 68_250,
+    "hand-written code lines": 68_255,
     "files that one CAP request enters, client and server": 71,
 }
 
