@@ -101,13 +101,13 @@ class PageRequest(StreamRequest):
         else:
             note = Note(f"{PROTOCOL}:answer:{asker.hex}", 0, asked.facts.continues)
             note = await answer_note(log, principal, note, parsed.fingerprint, self._joins)
-        self._note, approved = note, None
+        self._note, request = note, parsed.request
         if await log.find(principal, note.request_id) is None:
             if approval is not None and asker is not None:
                 question = await open_question(log, chat, note, asker)
-                approved = _approved(approval, question)
+                request = request_of(self._ask(_approved(approval, question)), request.request_id)
             await chat.add(note, self.stream_id)
-        return parsed._replace(request=request_of(self._ask(approved), note.request_id))
+        return parsed._replace(request=request.model_copy(update={"request_id": note.request_id}))
 
     async def _numbered(self, log: StreamLog, principal: str, notes: Sequence[Note]) -> Note:
         """Return the note of a request: that of an answer which it joins, or a new one."""
