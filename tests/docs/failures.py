@@ -27,7 +27,8 @@ from coreason_client._valkey_address import parse_address
 from coreason_client.a2a import ClientCredentials, read_push
 from coreason_client.llm import Budget
 from coreason_client.server import AgentApp, AgentStream, running
-from coreason_client.server.log.valkey._errors import PatienceExceeded, unreachable
+from coreason_client.server.log.remote._command_queue import PatienceExceeded
+from coreason_client.server.log.valkey._errors import unreachable
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.request import AgentRequest

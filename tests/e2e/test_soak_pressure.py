@@ -8,7 +8,8 @@ import pytest
 
 from coreason_client._valkey_address import parse_address
 from coreason_client.server import AgentApp
-from coreason_client.server.log.valkey._errors import PatienceExceeded, reply_error, unreachable
+from coreason_client.server.log.remote._command_queue import PatienceExceeded
+from coreason_client.server.log.valkey._errors import reply_error, unreachable
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..server.aio import aio

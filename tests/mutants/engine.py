@@ -12,8 +12,8 @@ def _mutant(file: str, name: str, old: str, new: str, tested_by: str = "") -> Mu
     package, _, stem = file.removesuffix(".py").rpartition("/")
     stem = tested_by or stem
     folder = f"{_T}/{package.partition('/')[0]}".rstrip("/")
-    prefix = "valkey_" if package.endswith("valkey") else ""
-    test = f"{folder}/test_{prefix}{stem.lstrip('_')}.py"
+    inner = package.partition("/")[2]  # the tests of a package in a package have its name
+    test = f"{folder}/test_{inner}{'_' * bool(inner)}{stem.lstrip('_')}.py"
     return Mutant(name, f"coreason_client/server/{file}", old, new, (test,))
 
 
@@ -207,14 +207,14 @@ _VALKEY = (
         "while (members",
     ),
     _mutant(
-        "log/valkey/_entries.py",
+        "log/remote/_owned.py",
         "a wake without entries in memory does not lead to the store",
         "(woken and not page.entries)",
         "False",
         "follower",
     ),
     _mutant(
-        "log/valkey/_entries.py",
+        "log/remote/_owned.py",
         "a reader of a stopping log reads once more",
         "            if waiters.wake_all_count != wake_all_count:\n                return page\n",
         "",

@@ -6,8 +6,9 @@ from typing import Any, cast
 from uuid import UUID
 
 from coreason_client.server.log._live import Waiters
+from coreason_client.server.log.remote._owned import Ownership
 from coreason_client.server.log.valkey import _scripts as scripts
-from coreason_client.server.log.valkey._session import Ownership, Session
+from coreason_client.server.log.valkey._session import Session
 
 from .backends import Clock
 

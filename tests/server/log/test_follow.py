@@ -12,7 +12,7 @@ from coreason_client.server.errors import PositionGone, UnknownStream
 from coreason_client.server.log import MemoryStreamLog, NewStream, Notes, Page, StreamLog
 from coreason_client.server.log._live import LocalFollower
 from coreason_client.server.log.base import PAGE_BYTES
-from coreason_client.server.log.valkey._entries import ValkeyFollower
+from coreason_client.server.log.remote._owned import SharedFollower
 
 from ..aio import aio
 from .backends import BACKENDS, Clock
@@ -116,7 +116,7 @@ async def test_more_than_a_page_that_comes_at_once_is_given_out_at_once(
             return True
 
         follower = log.follow(id_, 0)
-        assert isinstance(follower, LocalFollower | ValkeyFollower)
+        assert isinstance(follower, LocalFollower | SharedFollower)
 
         async def read() -> None:
             with closing(follower):

@@ -6,8 +6,8 @@ import pytest
 from redis import exceptions as store
 
 from coreason_client._valkey_address import parse_address
+from coreason_client.server.log.remote._command_queue import PatienceExceeded
 from coreason_client.server.log.valkey._errors import (
-    PatienceExceeded,
     is_transient,
     rejected,
     reply_error,

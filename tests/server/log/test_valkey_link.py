@@ -7,8 +7,9 @@ import pytest
 from redis.exceptions import ConnectionError as StoreConnectionError
 from redis.exceptions import ResponseError
 
-from coreason_client.server.log.valkey._clocks import RunClock
-from coreason_client.server.log.valkey._command_queue import Health, Job
+from coreason_client.server.log.remote._clocks import RunClock
+from coreason_client.server.log.remote._command_queue import Health, Job
+from coreason_client.server.log.valkey._errors import is_transient
 from coreason_client.server.log.valkey._link import ClusterLink, _RespProtocol
 
 from ..aio import aio, turns
@@ -34,7 +35,7 @@ class SlowTransport(asyncio.Transport):
 @aio
 async def test_a_connection_that_still_sends_is_not_silent() -> None:
     clock = RunClock(1.0)
-    health, transport = Health(clock), SlowTransport()
+    health, transport = Health(clock, is_transient), SlowTransport()
     protocol = _RespProtocol(health, lambda: None, lambda: None)
     protocol.connection_made(transport)
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -62,7 +63,7 @@ async def test_a_connection_that_breaks_in_the_client_library_is_a_lost_one(
         raise error
 
     idle: list[bool] = []
-    health = Health(RunClock(1.0))
+    health = Health(RunClock(1.0), is_transient)
     link = ClusterLink(execute, 1.0, health, lambda: idle.append(True))
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     link.send([Job(("GET", "a"), future, health.clock.mark())])

@@ -6,13 +6,12 @@ from redis import exceptions as store
 
 from ...._valkey_address import Address
 from ...errors import LogUnavailable
+from ..remote._command_queue import PatienceExceeded
 
 __all__ = [
     "NO_ANSWER",
     "STORE_ERRORS",
     "ForeignValue",
-    "PatienceExceeded",
-    "QueueStopped",
     "ReplicasMissing",
     "ReplicationNotConfirmed",
     "foreign_data",
@@ -68,25 +67,6 @@ _MIN_REPORTED_BLOCKING = 1.0  # seconds; shorter times are not mentioned
 
 class ForeignValue(Exception):
     """A value in the store was not written by the log."""
-
-
-class QueueStopped(Exception):
-    """The log was stopped before the command got its reply."""
-
-
-class PatienceExceeded(Exception):
-    """The store did not answer, or answered with transient errors, for `patience` seconds.
-
-    `sent` is False if the command was still in the queue. `blocked` is the number of seconds in
-    which this process itself did not run; they do not count. `error` is the latest transient
-    error, None if there was none.
-    """
-
-    def __init__(self, *, sent: bool, blocked: float, error: Exception | None) -> None:
-        super().__init__()
-        self.sent = sent
-        self.blocked = blocked
-        self.error = error
 
 
 class ReplicationNotConfirmed(store.ResponseError):

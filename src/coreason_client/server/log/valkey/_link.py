@@ -24,12 +24,11 @@ from redis.exceptions import TimeoutError as StoreTimeoutError
 
 from ...._host_port import host_port
 from ...._valkey_address import Address
-from ._clocks import Mark
-from ._command_queue import Health, Job, fail, settle, settle_all
-from ._errors import QueueStopped
+from ..remote._background import cancel_all
+from ..remote._clocks import Mark
+from ..remote._command_queue import Health, Job, QueueStopped, fail, settle, settle_all
 from ._primary import LOGIN_CHECK, Confirmation, Primary
 from ._resp import MORE, Command, make_reader, pack
-from ._tasks import cancel_all
 
 __all__ = ["ClusterLink", "ConfirmingNodes", "SocketLink"]
 

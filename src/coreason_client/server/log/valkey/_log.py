@@ -26,8 +26,9 @@ from ..base import (
     Page,
     StreamMeta,
 )
+from ..remote._owned import SharedFollower
 from . import _scripts as scripts
-from ._entries import ValkeyFollower, begin_append, close_stream, read_journal, read_page
+from ._entries import begin_append, close_stream, read_journal, read_page
 from ._errors import ForeignValue, foreign_data
 from ._expiry import Claims, drop_old
 from ._keys import KeyNames, digest, text
@@ -199,7 +200,7 @@ class ValkeyStreamLog(LiveLog):
         await close_stream(session, keys, stream_id, epoch, first_seq, entries, outcome)
 
     def _make_follower(self, stream_id: UUID, after_seq: int, after_epoch: int) -> Follower:
-        return ValkeyFollower(self._session(), stream_id, after_seq, after_epoch, self._load_page)
+        return SharedFollower(self._session(), stream_id, after_seq, after_epoch, self._load_page)
 
     def wake_readers(self) -> None:
         """Make every waiting `read` in this process return now, with or without entries."""

@@ -1,12 +1,8 @@
 """The primary that the log talks to: where it is, whether it is still the same, who follows it.
 
-A replica that was promoted, and a server that was restarted, may show an earlier state of the
-store. So each connection checks at its login that it talks to a primary, and to which one. When one
-connection finds another server than before, or a server that is no longer a primary, all others are
-opened again: they would read what a lagging replica still shows.
+Each connection checks at its login that it talks to a primary, and to which one.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +11,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.exceptions import ReadOnlyError
 
 from ...._valkey_address import Address
+from ..remote._identity import ServerIdentity
 from ._errors import ReplicasMissing, ReplicationNotConfirmed
 
 __all__ = ["LOGIN_CHECK", "Confirmation", "Primary"]
@@ -25,12 +22,8 @@ LOGIN_CHECK = (("ROLE",), ("INFO", "server"), ("INFO", "replication"))
 """The commands of a login; `Primary.check` gets their replies. A store need not allow them."""
 
 
-class Primary:
-    """The primary of one event loop; `generation` changes when connections must be opened again.
-
-    `changes` is how often it was another server than before, or had been restarted; the functions
-    `on_another` are called each time.
-    """
+class Primary(ServerIdentity):
+    """The primary, and how to find it."""
 
     def __init__(
         self,
@@ -38,14 +31,8 @@ class Primary:
         options: Mapping[str, Any],
         on_another: Sequence[Callable[[], None]] = (),
     ) -> None:
+        super().__init__(address.shown, on_another)
         self.address = address
-        self._on_another = on_another
-        self.generation = 0
-        self.changes = 0
-        self._loop = asyncio.get_running_loop()
-        self._identity: object = None
-        self._changed_at: float | None = None
-        self._listeners: list[Callable[[], None]] = []
         self._location = (address.host, address.port)
         self._sentinel: Any = None
         if address.sentinels:
@@ -78,10 +65,6 @@ class Primary:
             for sentinel in self._sentinel.sentinels:
                 await sentinel.aclose()
 
-    def listen(self, on_change: Callable[[], None]) -> None:
-        """Call `on_change` when all connections must be opened again."""
-        self._listeners.append(on_change)
-
     def check(self, role: Any, server: Any, replication: Any) -> None:
         """Check the replies of `LOGIN_CHECK`; None means that the store does not allow a command.
 
@@ -92,32 +75,6 @@ class Primary:
             raise ReadOnlyError("the server is a replica")
         found = (_field(server, b"run_id"), _field(replication, b"master_replid"))
         self.identify(found if any(found) else None)
-
-    def identify(self, identity: object) -> None:
-        """Compare the server with the one that was seen before; None means unknown."""
-        known, self._identity = self._identity, identity or self._identity
-        if identity is None or known in (None, identity):
-            return
-        self.changes += 1
-        self._changed_at = self._loop.time()
-        for report in self._on_another:
-            report()
-        logger.warning(
-            "the store %s is another server than before, or was restarted; it may have lost its "
-            "latest state",
-            self.address.shown,
-        )
-        self.demoted()
-
-    def demoted(self) -> None:
-        """Open all connections again: the server may no longer be the primary."""
-        self.generation += 1
-        for on_change in self._listeners:
-            on_change()
-
-    def changed_within(self, seconds: float) -> bool:
-        """Return True if another server became the primary less than so many seconds ago."""
-        return self._changed_at is not None and self._loop.time() - self._changed_at < seconds
 
 
 def _field(info: Any, name: bytes) -> bytes:

@@ -12,19 +12,12 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 from redis.exceptions import TimeoutError as StoreTimeoutError
 
-from ...._retry import Backoff
 from ...._valkey_address import Address, Script
 from ...errors import LogUnavailable
-from ._clocks import Mark, RunClock
-from ._command_queue import CommandQueue
-from ._errors import (
-    STORE_ERRORS,
-    PatienceExceeded,
-    QueueStopped,
-    is_transient,
-    rejected,
-    unreachable,
-)
+from ..remote._clocks import Mark
+from ..remote._command_queue import CommandQueue, PatienceExceeded, QueueStopped
+from ..remote._retries import RemoteStore
+from ._errors import STORE_ERRORS, is_transient, rejected, unreachable
 from ._link import ClusterLink, ConfirmingNodes, SocketLink
 from ._primary import Confirmation, Primary
 from ._resp import Argument, Command
@@ -33,11 +26,6 @@ __all__ = ["Store"]
 
 T = TypeVar("T")
 
-_BACKOFF = Backoff(first=0.02, longest=1.0)
-# The reply timeout as a share of the patience. It is shorter, so that there is still time for a new
-# connection after one that was lost unnoticed.
-_REPLY_TIMEOUT_SHARE = 0.4
-_TICKS_PER_REPLY_TIMEOUT = 16
 # Connections of each queue. Writes are short, and cheaper the more of them share a round trip. A
 # page is long, so with a second connection the next read does not wait for it.
 _WRITE_LINKS = 1
@@ -46,18 +34,16 @@ _WRITES_AT_ONCE = 128  # commands
 _READS_AT_ONCE = 16  # each reply may be a whole page
 _CLUSTER_LINKS = 8  # more, because each command is its own round trip
 
-_FAILURES = (*STORE_ERRORS, PatienceExceeded, QueueStopped)
 
-
-class Store:
+class Store(RemoteStore):
     """Runs commands and scripts. Reads have their own queue, so writes do not wait for pages.
 
     With `replicas`, so many replicas confirm the scripts of their own queue, for which the store
     has `confirm_seconds`. A renewal of leases, for example, need not wait for that.
-
-    While a command has no reply, one timer measures how long the store has been silent; see
-    `RunClock` for how it counts, and `CommandQueue` for which commands time out.
     """
+
+    failures = (*STORE_ERRORS, PatienceExceeded, QueueStopped)
+    passed_on = (NoScriptError,)
 
     def __init__(
         self,
@@ -70,15 +56,10 @@ class Store:
         confirm_seconds: float = 1.0,
         listeners: Sequence[Callable[[], None]] = (),
     ) -> None:
+        super().__init__(patience)
         self._prefix = prefix
-        self._patience = patience
-        self._loop = asyncio.get_running_loop()
-        reply_timeout = self._reply_timeout = patience * _REPLY_TIMEOUT_SHARE
+        reply_timeout = self._reply_timeout
         self._options = {**address.connection_options(reply_timeout), "socket_keepalive": True}
-        self._clock = RunClock(reply_timeout / _TICKS_PER_REPLY_TIMEOUT)
-        self._timer: asyncio.TimerHandle | None = None
-        self._recovering: set[asyncio.Task[Any]] = set()
-        self._repeating = 0  # commands that are being retried
         self.primary = Primary(address, {**self._options, "ssl": address.tls}, listeners)
         self.confirmation: Confirmation | None = None
         if replicas:
@@ -97,15 +78,6 @@ class Store:
                 self._nodes = ConfirmingNodes(self._cluster, connection, self.confirmation)
             queues = _cluster_queues(self._make_queue, self._cluster, self._nodes, reply_timeout)
         self._writes, self._reads, self._confirmed = queues
-
-    def _make_queue(self, links: Sequence[Any], max_commands: int) -> CommandQueue:
-        return CommandQueue(
-            links,
-            self._clock,
-            max_commands=max_commands,
-            patience=self._patience,
-            on_busy=self._start_ticking,
-        )
 
     def command(self, *command: Argument) -> Awaitable[Any]:
         """Run one command.
@@ -133,34 +105,11 @@ class Store:
         It creates a task only after a failure, which makes it cheaper.
         """
         command = ("EVALSHA", script.sha, len(keys), *keys, *arguments)
-        since = self._clock.mark()
-        result: asyncio.Future[T] = self._loop.create_future()
 
-        def on_reply(reply: "asyncio.Future[Any]") -> None:
-            if result.done():
-                return
-            if isinstance(reply.exception(), _FAILURES):
-                retry = self._recover_script(self._confirmed, script, command, since, reply)
-                task = self._loop.create_task(retry)
-                self._recovering.add(task)
-                task.add_done_callback(self._recovering.discard)
-                task.add_done_callback(settle)
-            else:
-                settle(reply)
+        def recover(since: Mark, reply: "asyncio.Future[Any]") -> Awaitable[Any]:
+            return self._recover_script(self._confirmed, script, command, since, reply)
 
-        def settle(reply: "asyncio.Future[Any]") -> None:
-            if result.done():
-                return
-            if reply.cancelled():
-                result.cancel()
-                return
-            try:
-                result.set_result(read(reply.result()))
-            except Exception as error:  # noqa: BLE001 - it is raised to the caller
-                result.set_exception(error)
-
-        self._confirmed.submit(command, since).add_done_callback(on_reply)
-        return result
+        return self._begin(self._confirmed, command, read, recover)
 
     def query(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Awaitable[Any]:
         """Run a script that only reads and may have a long reply; raises like `command`."""
@@ -194,10 +143,7 @@ class Store:
 
     async def close(self) -> None:
         """Close all connections."""
-        for queue in {self._writes, self._confirmed, self._reads}:
-            await queue.stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        await super().close()
         await self.primary.close()
         if self._nodes is not None:
             await self._nodes.close()
@@ -210,7 +156,7 @@ class Store:
         reply = queue.submit(command, since)
         try:
             return await reply
-        except _FAILURES:
+        except self.failures:
             return await self._recover_script(queue, script, command, since, reply)
 
     async def _recover_script(
@@ -231,79 +177,18 @@ class Store:
         # A store that was restarted does not know the script any more: send its source.
         return await self._run(queue, ("EVAL", script.source, *command[2:]))
 
-    async def _run(self, queue: CommandQueue, command: Command) -> Any:
-        since = self._clock.mark()
-        try:
-            return await queue.submit(command, since)
-        except NoScriptError:
-            raise
-        except _FAILURES as error:
-            failure = error
-        return await self._recover(queue, command, since, failure)
+    def _is_transient(self, error: Exception) -> bool:
+        return is_transient(error)
 
-    async def _recover(
-        self, queue: CommandQueue, command: Command, since: Mark, failure: BaseException | None
-    ) -> Any:
-        assert isinstance(failure, Exception)  # noqa: S101
-        self._repeating += 1
-        try:
-            return await self._repeat(queue, command, since, failure)
-        finally:
-            self._repeating -= 1
+    def _is_timeout(self, error: Exception) -> bool:
+        return isinstance(error, StoreTimeoutError)
 
-    async def _repeat(
-        self, queue: CommandQueue, command: Command, since: Mark, failure: Exception
-    ) -> Any:
-        """Send a command again until it succeeds or `patience` is exceeded.
-
-        The time is checked only after a failed attempt, so the time in the queue does not count.
-        """
-        self._start_ticking()
-        first = self._clock.now
-        if isinstance(failure, StoreTimeoutError):
-            first -= self._reply_timeout  # the first attempt has waited for so long
-        failures = 1
-        while True:
-            self._raise_if_final(failure, since, first)
-            await asyncio.sleep(_BACKOFF.delay(failures, random.random))
-            try:
-                return await queue.submit(command, since)
-            except NoScriptError:
-                raise
-            except _FAILURES as error:
-                failure = error
-            failures += 1
-
-    def _raise_if_final(self, failure: Exception, since: Mark, first: float) -> None:
-        """Raise the error for the caller if another attempt is pointless."""
+    def _final_error(self, failure: Exception) -> Exception:
         if isinstance(failure, QueueStopped):
-            raise LogUnavailable(
-                f"the log on {self.primary.address.shown} has been stopped"
-            ) from None
+            return LogUnavailable(f"the log on {self.primary.address.shown} has been stopped")
         if isinstance(failure, PatienceExceeded):
-            raise unreachable(self.primary.address, self._patience, failure) from None
-        if not is_transient(failure):
-            raise rejected(self.primary.address, self._prefix, failure) from None
-        if self._clock.passed(first, self._patience):
-            blocked = self._clock.blocked - since.blocked
-            exceeded = PatienceExceeded(sent=True, blocked=blocked, error=failure)
-            raise unreachable(self.primary.address, self._patience, exceeded) from None
-
-    def _start_ticking(self) -> None:
-        if self._timer is None:
-            self._clock.resume(self._loop.time())
-            self._timer = self._loop.call_later(self._clock.interval, self._tick)
-
-    def _tick(self) -> None:
-        try:
-            self._clock.tick(self._loop.time())
-            for queue in (self._writes, self._confirmed, self._reads):
-                queue.check_timeouts()
-        finally:
-            self._timer = None
-            busy = self._writes.busy or self._confirmed.busy or self._reads.busy
-            if self._repeating or busy:
-                self._timer = self._loop.call_later(self._clock.interval, self._tick)
+            return unreachable(self.primary.address, self._patience, failure)
+        return rejected(self.primary.address, self._prefix, failure)
 
 
 # Queues for writes, for reads, and for writes that replicas confirm.

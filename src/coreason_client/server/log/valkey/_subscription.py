@@ -27,10 +27,11 @@ from redis.exceptions import ReadOnlyError, ResponseError
 from ...._retry import Backoff
 from ...errors import LogUnavailable
 from .._live import Waiters
-from ._errors import STORE_ERRORS, PatienceExceeded, QueueStopped, is_transient
+from ..remote._background import cancel_all, run_forever
+from ..remote._command_queue import PatienceExceeded, QueueStopped
+from ._errors import STORE_ERRORS, is_transient
 from ._keys import KeyNames
 from ._store import Store
-from ._tasks import cancel_all, run_forever
 
 __all__ = ["Subscription"]
 

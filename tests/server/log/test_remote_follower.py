@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from coreason_client.server.log import Page
-from coreason_client.server.log.valkey._entries import ValkeyFollower
+from coreason_client.server.log.remote._owned import SharedFollower
 
 from ..aio import aio, turns
 from .scripted_session import ScriptedSession
@@ -48,7 +48,7 @@ class Followed:
         self.loads: list[int] = []
         if owned:
             self.scripted.owned.own(ID, 1e9)
-        self.follower = ValkeyFollower(self.scripted.session, ID, 0, 1, self.load)
+        self.follower = SharedFollower(self.scripted.session, ID, 0, 1, self.load)
 
     async def load(self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int) -> Page:
         assert (stream_id, after_epoch) == (ID, 1)

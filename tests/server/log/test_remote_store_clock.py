@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log.valkey._clocks import StoreClock
+from coreason_client.server.log.remote._clocks import StoreClock
 
 from .backends import Clock
 

@@ -8,10 +8,38 @@ from typing import Any, Protocol
 
 from .._worker import BatchDelay
 from ._clocks import Mark, RunClock
-from ._errors import PatienceExceeded, QueueStopped, is_transient
-from ._resp import Command
 
-__all__ = ["CommandQueue", "Health", "Job", "Link", "MakeLink", "fail", "settle", "settle_all"]
+__all__ = [
+    "CommandQueue",
+    "Health",
+    "Job",
+    "Link",
+    "MakeLink",
+    "PatienceExceeded",
+    "QueueStopped",
+    "fail",
+    "settle",
+    "settle_all",
+]
+
+
+class QueueStopped(Exception):
+    """The log was stopped before the command got its reply."""
+
+
+class PatienceExceeded(Exception):
+    """The store did not answer, or answered with transient errors, for `patience` seconds.
+
+    `sent` is False if the command was still in the queue. `blocked` is the number of seconds in
+    which this process itself did not run; they do not count. `error` is the latest transient
+    error, None if there was none.
+    """
+
+    def __init__(self, *, sent: bool, blocked: float, error: Exception | None) -> None:
+        super().__init__()
+        self.sent = sent
+        self.blocked = blocked
+        self.error = error
 
 
 class Job:
@@ -19,7 +47,7 @@ class Job:
 
     __slots__ = ("command", "future", "sent", "since")
 
-    def __init__(self, command: Command, future: "asyncio.Future[Any]", since: Mark) -> None:
+    def __init__(self, command: Sequence[Any], future: "asyncio.Future[Any]", since: Mark) -> None:
         self.command = command
         self.future = future
         self.since = since  # the first attempt to send the command
@@ -27,12 +55,16 @@ class Job:
 
 
 class Health:
-    """The last activity of the store on the connections of a queue, and the latest error since."""
+    """The last activity of the store on the connections of a queue, and the latest error since.
 
-    __slots__ = ("clock", "error", "last_activity")
+    `is_transient` returns True for an error after which a retry may succeed.
+    """
 
-    def __init__(self, clock: RunClock) -> None:
+    __slots__ = ("clock", "error", "is_transient", "last_activity")
+
+    def __init__(self, clock: RunClock, is_transient: Callable[[Exception], bool]) -> None:
         self.clock = clock
+        self.is_transient = is_transient
         self.last_activity = clock.now
         self.error: Exception | None = None
 
@@ -87,13 +119,14 @@ class CommandQueue:
         make_links: Sequence[MakeLink],
         clock: RunClock,
         *,
+        is_transient: Callable[[Exception], bool],
         max_commands: int,
         patience: float,
         on_busy: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
-        self._health = Health(clock)
+        self._health = Health(clock, is_transient)
         self._links = [make(self._health, self._became_idle) for make in make_links]
         self._max_commands = max_commands
         self._patience = patience
@@ -108,7 +141,7 @@ class CommandQueue:
         """True while a command has no reply."""
         return bool(self._queue) or any(link.jobs() for link in self._links)
 
-    def submit(self, command: Command, since: Mark) -> "asyncio.Future[Any]":
+    def submit(self, command: Sequence[Any], since: Mark) -> "asyncio.Future[Any]":
         """Send a command; the future gets its reply or its error.
 
         `since` is the time of the first attempt to send the command, by the clock of the queue.
@@ -196,7 +229,7 @@ class CommandQueue:
 def settle(job: Job, reply: Any, health: Health) -> None:
     """Give a job its reply, which may be an error, and record the activity of the store."""
     if isinstance(reply, Exception):
-        if is_transient(reply):
+        if health.is_transient(reply):
             health.error = reply
         else:
             health.last_activity, health.error = health.clock.now, None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.log.valkey._clocks import RunClock
+from coreason_client.server.log.remote._clocks import RunClock
 
 GAPS = st.lists(st.floats(0, 1e4), max_size=50)
 

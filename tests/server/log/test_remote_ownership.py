@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from coreason_client.server.log.valkey._session import Ownership
+from coreason_client.server.log.remote._owned import Ownership
 
 from .backends import Clock
 

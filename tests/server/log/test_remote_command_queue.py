@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 from redis.exceptions import ReadOnlyError, ResponseError
 
-from coreason_client.server.log.valkey._clocks import RunClock
-from coreason_client.server.log.valkey._command_queue import CommandQueue, Health, Job, settle
-from coreason_client.server.log.valkey._errors import PatienceExceeded, QueueStopped
+from coreason_client.server.log.remote._clocks import RunClock
+from coreason_client.server.log.remote._command_queue import (
+    CommandQueue,
+    Health,
+    Job,
+    PatienceExceeded,
+    QueueStopped,
+    settle,
+)
+from coreason_client.server.log.valkey._errors import is_transient
 
 from ..aio import aio
 from .valkey_logs import until
@@ -56,6 +63,7 @@ class Bench:
         self.queue = CommandQueue(
             [self._make],
             self.clock,
+            is_transient=is_transient,
             max_commands=max_commands,
             patience=patience,
             on_busy=lambda: None,

@@ -1,0 +1,193 @@
+"""The retries of a log on a server: how often a command is sent, and for how long.
+
+An operation times out only if the store was silent for `patience` seconds, or answered for so long
+with transient errors. While a command has no reply, one timer measures that; see `RunClock` for how
+it counts, and `CommandQueue` for which commands time out.
+"""
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from ...._retry import Backoff
+from ._clocks import Mark, RunClock
+from ._command_queue import CommandQueue, MakeLink, PatienceExceeded
+
+__all__ = ["RemoteStore"]
+
+T = TypeVar("T")
+
+_BACKOFF = Backoff(first=0.02, longest=1.0)
+# The reply timeout as a share of the patience. It is shorter, so that there is still time for a new
+# connection after one that was lost unnoticed.
+_REPLY_TIMEOUT_SHARE = 0.4
+_TICKS_PER_REPLY_TIMEOUT = 16
+
+
+class RemoteStore(ABC):
+    """Sends commands through queues, and repeats those that fail with a transient error."""
+
+    failures: ClassVar[tuple[type[Exception], ...]]
+    """What a command may fail with; every other error is raised to the caller unchanged."""
+
+    passed_on: ClassVar[tuple[type[Exception], ...]] = ()
+    """Failures that the caller handles."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._reply_timeout = patience * _REPLY_TIMEOUT_SHARE
+        self._loop = asyncio.get_running_loop()
+        self._clock = RunClock(self._reply_timeout / _TICKS_PER_REPLY_TIMEOUT)
+        self._timer: asyncio.TimerHandle | None = None
+        self._recovering: set[asyncio.Task[Any]] = set()
+        self._repeating = 0  # commands that are being retried
+        self._queues: list[CommandQueue] = []
+
+    @abstractmethod
+    def _is_transient(self, error: Exception) -> bool:
+        """Return True if a retry may succeed."""
+
+    @abstractmethod
+    def _final_error(self, failure: Exception) -> Exception:
+        """Return the error for the caller, after a failure that is not retried."""
+
+    @abstractmethod
+    def _is_timeout(self, error: Exception) -> bool:
+        """Return True if an attempt has waited for the whole reply timeout."""
+
+    def _make_queue(self, links: Sequence[MakeLink], max_commands: int) -> CommandQueue:
+        queue = CommandQueue(
+            links,
+            self._clock,
+            is_transient=self._is_transient,
+            max_commands=max_commands,
+            patience=self._patience,
+            on_busy=self._start_ticking,
+        )
+        self._queues.append(queue)
+        return queue
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for queue in self._queues:
+            await queue.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _begin(
+        self,
+        queue: CommandQueue,
+        command: Sequence[Any],
+        read: Callable[[Any], T],
+        recover: "Callable[[Mark, asyncio.Future[Any]], Awaitable[Any]] | None" = None,
+    ) -> "asyncio.Future[T]":
+        """Run a command; the future gets `read(reply)`.
+
+        It creates a task only after a failure, which makes it cheaper. That task is `recover`.
+        """
+        since = self._clock.mark()
+        result: asyncio.Future[T] = self._loop.create_future()
+
+        async def repeat(reply: "asyncio.Future[Any]") -> Any:
+            if recover is not None:
+                return await recover(since, reply)
+            return await self._recover(queue, command, since, reply.exception())
+
+        def on_reply(reply: "asyncio.Future[Any]") -> None:
+            if result.done():
+                return
+            if isinstance(reply.exception(), self.failures):
+                task = self._loop.create_task(repeat(reply))
+                self._recovering.add(task)
+                task.add_done_callback(self._recovering.discard)
+                task.add_done_callback(settle)
+            else:
+                settle(reply)
+
+        def settle(reply: "asyncio.Future[Any]") -> None:
+            if result.done():
+                return
+            if reply.cancelled():
+                result.cancel()
+                return
+            try:
+                result.set_result(read(reply.result()))
+            except Exception as error:  # noqa: BLE001 - it is raised to the caller
+                result.set_exception(error)
+
+        queue.submit(command, since).add_done_callback(on_reply)
+        return result
+
+    async def _run(self, queue: CommandQueue, command: Sequence[Any]) -> Any:
+        since = self._clock.mark()
+        try:
+            return await queue.submit(command, since)
+        except self.passed_on:
+            raise
+        except self.failures as error:
+            failure = error
+        return await self._recover(queue, command, since, failure)
+
+    async def _recover(
+        self,
+        queue: CommandQueue,
+        command: Sequence[Any],
+        since: Mark,
+        failure: BaseException | None,
+    ) -> Any:
+        """Send a command again whose first attempt has failed."""
+        assert isinstance(failure, Exception)  # noqa: S101
+        self._repeating += 1
+        try:
+            return await self._repeat(queue, command, since, failure)
+        finally:
+            self._repeating -= 1
+
+    async def _repeat(
+        self, queue: CommandQueue, command: Sequence[Any], since: Mark, failure: Exception
+    ) -> Any:
+        """Send a command again until it succeeds or `patience` is exceeded.
+
+        The time is checked only after a failed attempt, so the time in the queue does not count.
+        """
+        self._start_ticking()
+        first = self._clock.now
+        if self._is_timeout(failure):
+            first -= self._reply_timeout  # the first attempt has waited for so long
+        failures = 1
+        while True:
+            self._raise_if_final(failure, since, first)
+            await asyncio.sleep(_BACKOFF.delay(failures, random.random))
+            try:
+                return await queue.submit(command, since)
+            except self.passed_on:
+                raise
+            except self.failures as error:
+                failure = error
+            failures += 1
+
+    def _raise_if_final(self, failure: Exception, since: Mark, first: float) -> None:
+        """Raise the error for the caller if another attempt is pointless."""
+        if not self._is_transient(failure):
+            raise self._final_error(failure) from None
+        if self._clock.passed(first, self._patience):
+            blocked = self._clock.blocked - since.blocked
+            exceeded = PatienceExceeded(sent=True, blocked=blocked, error=failure)
+            raise self._final_error(exceeded) from None
+
+    def _start_ticking(self) -> None:
+        if self._timer is None:
+            self._clock.resume(self._loop.time())
+            self._timer = self._loop.call_later(self._clock.interval, self._tick)
+
+    def _tick(self) -> None:
+        try:
+            self._clock.tick(self._loop.time())
+            for queue in self._queues:
+                queue.check_timeouts()
+        finally:
+            self._timer = None
+            if self._repeating or any(queue.busy for queue in self._queues):
+                self._timer = self._loop.call_later(self._clock.interval, self._tick)
