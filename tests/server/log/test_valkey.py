@@ -30,9 +30,10 @@ from coreason_client.server.log import (
     NewStream,
     ValkeyStreamLog,
 )
+from coreason_client.server.log._rules import digest
 from coreason_client.server.log.valkey import _scripts as scripts
 from coreason_client.server.log.valkey._errors import is_transient, rejected, reply_error
-from coreason_client.server.log.valkey._keys import KeyNames, digest
+from coreason_client.server.log.valkey._keys import KeyNames
 from coreason_client.server.log.valkey._subscription import _merge
 
 from ..aio import aio, turns

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coreason_client.server.log._rules import digest
 from coreason_client.server.log.valkey._errors import ForeignValue
 from coreason_client.server.log.valkey._keys import (
     SHARDS,
     KeyNames,
-    digest,
     ended_member,
     parse_name,
     parse_stream_id,

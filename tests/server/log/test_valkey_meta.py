@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server.log import AgentVersion, NewStream, StreamMeta
-from coreason_client.server.log._rules import new_meta
+from coreason_client.server.log._rules import new_meta, text
 from coreason_client.server.log.base import EpochStart
 from coreason_client.server.log.valkey._errors import ForeignValue
-from coreason_client.server.log.valkey._keys import FIELDS, parse_meta, text
+from coreason_client.server.log.valkey._keys import FIELDS, parse_meta
 
 ID, REQUEST = UUID(int=7), UUID(int=8)
 GOOD: dict[str, bytes | None] = {

@@ -11,8 +11,8 @@ from coreason_client.server.errors import (
     RequestConflict,
 )
 from coreason_client.server.log import Claim, NewStream, Opened
-from coreason_client.server.log._rules import new_meta
-from coreason_client.server.log.valkey._keys import FIELDS, KeyNames, digest
+from coreason_client.server.log._rules import digest, new_meta
+from coreason_client.server.log.valkey._keys import FIELDS, KeyNames
 from coreason_client.server.log.valkey._opening import (
     _create,
     find_stream,

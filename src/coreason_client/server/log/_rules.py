@@ -1,6 +1,7 @@
 """The rules of the contract that several logs apply. No I/O."""
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from secrets import randbits
 from time import time
 from uuid import UUID
@@ -24,6 +25,7 @@ __all__ = [
     "check_position",
     "count_latest_turns",
     "cut_page",
+    "digest",
     "is_repeated",
     "make_page",
     "may_claim_durable",
@@ -31,12 +33,14 @@ __all__ = [
     "new_epoch",
     "new_meta",
     "take_page",
+    "text",
 ]
 
 # The epoch of a claim: the milliseconds since 2025, and then random bits. Until 2059 it is below
 # 2**53, so Lua and JavaScript can hold it.
 _EPOCH_ORIGIN = 1_735_689_600.0
 _EPOCH_RANDOM_BITS = 13
+_DIGEST = 40  # hex digits of a SHA-256, enough to be unique
 
 
 def new_meta(stream: NewStream, now: float) -> StreamMeta:
@@ -233,3 +237,14 @@ def count_latest_turns(sizes: Iterable[int], max_turns: int, max_bytes: int) -> 
             break
         count += 1
     return count
+
+
+def text(value: str) -> bytes:
+    """Encode a string for a store; lone surrogates are allowed."""
+    return value.encode("utf-8", "surrogatepass")
+
+
+def digest(principal: str, rest: bytes) -> str:
+    """Return a short name for a request or a conversation, whatever its length and characters."""
+    # The length makes the bytes of each pair unique.
+    return sha256(b"%d:%b%b" % (len(rest), rest, text(principal))).hexdigest()[:_DIGEST]

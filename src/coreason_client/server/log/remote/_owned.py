@@ -2,15 +2,15 @@
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 from uuid import UUID
 
 from .._live import Waiter, Waiters, make_wake_callback
 from .._recent_entries import RecentEntries
 from ..base import Follower, Page
 
-__all__ = ["Ownership", "ReaderSession", "SharedFollower"]
+__all__ = ["Ownership", "SharedFollower", "StreamSession"]
 
 _REMEMBER_SECONDS = 60.0  # after the end of a lease
 _RECENT_BYTES = 16 * 1024 * 1024  # of the latest entries of all streams together
@@ -90,15 +90,51 @@ class Ownership:
             self.disown(stream_id)
 
 
-class ReaderSession(Protocol):
-    """What a reader needs of the part of a log that belongs to its event loop."""
+class StreamSession(ABC):
+    """The part of a log that belongs to one event loop: its readers, and the streams it writes."""
 
-    loop: asyncio.AbstractEventLoop
-    waiters: Waiters
-    owned: Ownership
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.owners: set[str] = set()
+        self.waiters = Waiters()
+        self.owned = Ownership()
 
+    @abstractmethod
+    async def start(self) -> None:
+        """Connect, and check that the store allows everything that the log needs.
+
+        Raises:
+            LogUnavailable: the store cannot be reached, or does not allow something.
+        """
+
+    @abstractmethod
+    async def started(self) -> None:
+        """Wait until a running `start` has finished."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close all connections and end the waiting reads."""
+
+    @abstractmethod
     def subscribe(self, stream_id: UUID) -> None:
         """Wake the readers of a stream from now on, unless this event loop writes it."""
+
+    def disown(self, stream_id: UUID) -> None:
+        """Record that another process may write a stream from now on."""
+        if self.owned.disown(stream_id):
+            self.waiters.wake(stream_id)  # its readers must subscribe now
+
+    def add_entries(
+        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
+    ) -> None:
+        """Cache entries that the store has accepted, and wake the readers of their stream."""
+        self.owned.add(stream_id, epoch, first_seq, entries)
+        self.waiters.wake(stream_id)
+
+    def drop_entries(self, stream_id: UUID) -> None:
+        """Drop the cached entries of a stream; its readers are woken and ask the store."""
+        self.owned.drop(stream_id)
+        self.waiters.wake(stream_id)
 
 
 class SharedFollower(Follower):
@@ -108,7 +144,7 @@ class SharedFollower(Follower):
 
     def __init__(
         self,
-        session: ReaderSession,
+        session: StreamSession,
         stream_id: UUID,
         after_seq: int,
         after_epoch: int,

@@ -6,9 +6,10 @@ from contextlib import suppress
 from uuid import UUID
 
 from ...errors import Fenced, LogUnavailable, OutOfSequence, PositionGone, UnknownStream
+from .._rules import text
 from ..base import PAGE_BYTES, Notes, Page
 from . import _scripts as scripts
-from ._keys import KeyNames, text
+from ._keys import KeyNames
 from ._resp import Argument
 from ._session import Session
 

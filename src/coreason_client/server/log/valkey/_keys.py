@@ -1,7 +1,6 @@
 """The names of the keys. Keys that belong together share a hash tag, and so a cluster slot."""
 
 from collections.abc import Sequence
-from hashlib import sha256
 from itertools import zip_longest
 from typing import Literal
 from uuid import UUID
@@ -15,7 +14,6 @@ __all__ = [
     "FIELDS",
     "SHARDS",
     "KeyNames",
-    "digest",
     "ended_member",
     "parse_epochs",
     "parse_meta",
@@ -23,7 +21,6 @@ __all__ = [
     "parse_stream_id",
     "shard",
     "split_member",
-    "text",
 ]
 
 # The hash of a stream in the store: its fields, and parsing them.
@@ -45,11 +42,6 @@ FIELDS = (
     "starts",
     "epochs",
 )
-
-
-def text(value: str) -> bytes:
-    """Encode a string for the store; lone surrogates are allowed."""
-    return value.encode("utf-8", "surrogatepass")
 
 
 def parse_meta(stream_id: UUID, values: Sequence[bytes | None]) -> StreamMeta | None:
@@ -111,7 +103,6 @@ def _string(value: bytes) -> str:
 # One key for an index would put it on one node of a cluster. A few shards spread the load, and
 # reading all of them is still cheap.
 SHARDS = 4
-_DIGEST = 40  # hex digits of a SHA-256, enough to be unique
 
 
 class KeyNames:
@@ -225,13 +216,6 @@ class KeyNames:
 
     def _shards(self, name: str) -> tuple[str, ...]:
         return tuple(f"{self.prefix}:{{{name}-{number}}}" for number in range(SHARDS))
-
-
-def digest(principal: str, rest: bytes) -> str:
-    """Return a short name for a request or a conversation, whatever its length and characters."""
-    # The length makes the bytes of each pair unique.
-    owner = principal.encode("utf-8", "surrogatepass")
-    return sha256(b"%d:%b%b" % (len(rest), rest, owner)).hexdigest()[:_DIGEST]
 
 
 def shard(name: str) -> int:

@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
-from ...._per_loop import PerLoop
 from ...._valkey_address import parse_address
 from ....errors import ArgumentError
-from ...errors import Fenced, LogUnavailable, UnknownStream
-from .._live import LiveLog
-from .._rules import check_last_entries
+from ...errors import Fenced, UnknownStream
+from .._rules import check_last_entries, digest, text
 from ..base import (
     DEFAULT_LEASE,
     MAX_TURN_BYTES,
@@ -18,7 +16,6 @@ from ..base import (
     AgentVersion,
     Claim,
     Conversation,
-    Follower,
     LeaseState,
     NewStream,
     Notes,
@@ -26,12 +23,12 @@ from ..base import (
     Page,
     StreamMeta,
 )
-from ..remote._owned import SharedFollower
+from ..remote._log import RemoteLog
 from . import _scripts as scripts
 from ._entries import begin_append, close_stream, read_journal, read_page
 from ._errors import ForeignValue, foreign_data
 from ._expiry import Claims, drop_old
-from ._keys import KeyNames, digest, text
+from ._keys import KeyNames
 from ._leases import release, renew
 from ._opening import (
     NewTask,
@@ -48,7 +45,7 @@ from ._task_store import ValkeyTasks
 __all__ = ["ValkeyStreamLog"]
 
 
-class ValkeyStreamLog(LiveLog):
+class ValkeyStreamLog(RemoteLog[Session]):
     """Streams on a Valkey or Redis server, for any number of processes at once.
 
     Args:
@@ -68,8 +65,6 @@ class ValkeyStreamLog(LiveLog):
             third of `lease`, it is sent again until `patience` has passed.
     """
 
-    shared = True
-
     def __init__(
         self,
         url: str,
@@ -82,26 +77,19 @@ class ValkeyStreamLog(LiveLog):
         cluster: bool = False,
         replicas: int = 0,
     ) -> None:
-        for name, seconds in (("lease", lease), ("patience", patience), ("poll", poll)):
-            if not 0 < seconds < 1e9:
-                raise ArgumentError(name, "must be a number of seconds greater than 0", seconds)
         if not 0 <= replicas < 100:
             raise ArgumentError("replicas", "must be a number from 0 to 99", replicas)
-        self.lease = lease
         self._address = parse_address(url, with_sentinel=True)
+        super().__init__(self._address.shown, lease, patience, poll)
         if cluster and self._address.db:
             raise ArgumentError("url", "must name database 0, because a cluster has no other")
         if cluster and self._address.sentinels:
             raise ArgumentError("url", "must not name Sentinel, because a cluster does without it")
         self._keys = KeyNames(prefix)
         self._clock = clock
-        self._patience = patience
-        self._poll = poll
         self._cluster = cluster
         self._replicas = replicas
         self.may_forget = not replicas
-        self._store_listeners: list[Callable[[], None]] = []
-        self._sessions: PerLoop[Session] = PerLoop(asyncio.get_running_loop)
         self.tasks = ValkeyTasks(self._session, self._keys, self._open)
         self.quotas = ValkeyQuotas(self._session, self._keys, lease)
 
@@ -115,50 +103,18 @@ class ValkeyStreamLog(LiveLog):
         confirmation = None if session is None else session.store.confirmation
         return "replicas missing" if confirmation is not None and confirmation.missing else None
 
-    async def start(self, owner: str) -> None:
-        """Connect, and check that the store allows what the log needs.
-
-        Raises:
-            LogUnavailable: the store cannot be reached, or does not allow something.
-        """
-        self._sessions.forget_dead()
-        session = self._sessions.get()
-        if session is None:
-            session = Session(
-                self._address,
-                self._keys,
-                clock=self._clock,
-                patience=self._patience,
-                poll=self._poll,
-                cluster=self._cluster,
-                replicas=self._replicas,
-                lease=self.lease,
-                store_listeners=self._store_listeners,
-            )
-            self._sessions.set(session)
-        elif owner in session.owners:
-            await session.started()
-            return
-        session.owners.add(owner)
-        try:
-            await session.start()
-        except BaseException:
-            await self.stop(owner)
-            raise
-
-    async def stop(self, owner: str) -> None:
-        """Close all connections of this event loop when its last owner stops."""
-        session = self._sessions.get()
-        if session is None:
-            return
-        session.owners.discard(owner)
-        if not session.owners:
-            self._sessions.discard(session.loop, session)
-            await session.close()
-
-    def on_store_changed(self, listener: Callable[[], None]) -> None:
-        """Call a function when the store was restarted or replaced."""
-        self._store_listeners.append(listener)
+    def _make_session(self) -> Session:
+        return Session(
+            self._address,
+            self._keys,
+            clock=self._clock,
+            patience=self._patience,
+            poll=self._poll,
+            cluster=self._cluster,
+            replicas=self._replicas,
+            lease=self.lease,
+            store_listeners=self._store_listeners,
+        )
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request; create it if there is none."""
@@ -198,13 +154,6 @@ class ValkeyStreamLog(LiveLog):
         check_last_entries(entries)
         session, keys = self._session(), self._keys
         await close_stream(session, keys, stream_id, epoch, first_seq, entries, outcome)
-
-    def _make_follower(self, stream_id: UUID, after_seq: int, after_epoch: int) -> Follower:
-        return SharedFollower(self._session(), stream_id, after_seq, after_epoch, self._load_page)
-
-    def wake_readers(self) -> None:
-        """Make every waiting `read` in this process return now, with or without entries."""
-        self._sessions.call_on_each(lambda session: session.waiters.wake_all())
 
     async def meta(self, stream_id: UUID) -> StreamMeta:
         """Return the description of a stream."""
@@ -310,24 +259,6 @@ class ValkeyStreamLog(LiveLog):
             MAX_TURN_BYTES,
         )
         return [turn for turn in found if turn is not None]
-
-    def _session(self) -> Session:
-        session = self._sessions.get()
-        if session is None:
-            raise LogUnavailable(
-                f"the log on {self._address.shown} has not been started in this event loop"
-            )
-        return session
-
-    def _record_renewal(self, stream_id: UUID, state: LeaseState, until: float) -> None:
-        """Record a renewal in all event loops: another one may write the stream."""
-        if state is LeaseState.LOST:
-            self._sessions.call_on_each(lambda session: session.disown(stream_id))
-            return
-        # A list, because `any` of a generator would stop at the first one.
-        known = [s.owned.extend(stream_id, until) for _, s in self._sessions.items()]
-        if not any(known):
-            self._session().owned.own(stream_id, until)
 
     @contextmanager
     def _report_foreign_data(self) -> Iterator[None]:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from ...errors import LogUnavailable, RequestConflict
-from .._rules import new_meta
+from .._rules import digest, new_meta, text
 from ..base import AgentVersion, NewStream, Opened, StreamMeta
 from . import _scripts as scripts
-from ._keys import FIELDS, KeyNames, digest, parse_meta, parse_stream_id, text
+from ._keys import FIELDS, KeyNames, parse_meta, parse_stream_id
 from ._resp import Argument
 from ._session import Session
 from ._task_scripts import BEGIN, BEGIN_IN_SLOT

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ...._valkey_address import Script
+from .._rules import digest
 from ..quotas import QuotaStore, Reservation
-from ._keys import KeyNames, digest
+from ._keys import KeyNames
 from ._session import Session
 
 __all__ = ["GIVE_TOKEN", "RESERVE", "TAKE_TOKEN", "ValkeyQuotas"]

@@ -9,9 +9,8 @@ from uuid import UUID, uuid4
 
 from ...._valkey_address import Address
 from ...errors import LogUnavailable
-from .._live import Waiters
 from ..remote._clocks import StoreClock
-from ..remote._owned import Ownership
+from ..remote._owned import StreamSession
 from . import _scripts as scripts
 from ._errors import rejected
 from ._indexes import Indexes
@@ -27,7 +26,7 @@ _MAX_SKEW = 1.0  # seconds between the clocks; a larger difference is logged
 _SLICES = 40  # parts into which the wait for the message of the check is divided
 
 
-class Session:
+class Session(StreamSession):
     """One event loop's part of a log; call `start` before use and `close` at the end."""
 
     def __init__(
@@ -43,9 +42,8 @@ class Session:
         lease: float,
         store_listeners: Sequence[Callable[[], None]] = (),
     ) -> None:
+        super().__init__()
         self.name = address.shown
-        self.owners: set[str] = set()
-        self.loop = asyncio.get_running_loop()
         self.store = Store(
             address,
             keys.prefix,
@@ -56,9 +54,7 @@ class Session:
             listeners=store_listeners,
         )
         self.indexes = Indexes(self.store, keys)
-        self.waiters = Waiters()
         self.subscription = Subscription(self.store, keys, self.waiters, poll, self._restore_lease)
-        self.owned = Ownership()
         self.renewing = asyncio.Lock()
         self._address = address
         self._keys = keys
@@ -179,11 +175,6 @@ class Session:
 
     # The streams that this event loop writes.
 
-    def disown(self, stream_id: UUID) -> None:
-        """Record that another process may write a stream from now on."""
-        if self.owned.disown(stream_id):
-            self.waiters.wake(stream_id)  # its readers must subscribe now
-
     async def _restore_lease(self, stream_id: UUID, until: float, agent: str) -> None:
         """Add a stream whose lease ran out to the index, in case a failover has lost its entry."""
         if until < self.now():
@@ -193,13 +184,6 @@ class Session:
         """Subscribe to a stream, unless this event loop writes it."""
         if not self.owned.owns(stream_id):
             self.subscription.subscribe(stream_id)
-
-    def add_entries(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes]
-    ) -> None:
-        """Cache entries that the store has accepted, and wake the readers of their stream."""
-        self.owned.add(stream_id, epoch, first_seq, entries)
-        self.waiters.wake(stream_id)
 
     @property
     def confirms(self) -> bool:
@@ -213,8 +197,3 @@ class Session:
         """
         keys = [self._keys.meta(stream_id)]
         await self.store.script(scripts.SHOW, keys, epoch, number)
-
-    def drop_entries(self, stream_id: UUID) -> None:
-        """Drop the cached entries of a stream; its readers are woken and ask the store."""
-        self.owned.drop(stream_id)
-        self.waiters.wake(stream_id)

@@ -22,7 +22,7 @@ from pydantic_core import from_json, to_json
 from ...._valkey_address import Script
 from ...errors import Fenced, LogUnavailable, UnknownStream
 from .._live import Waiter
-from .._rules import check_last_entries
+from .._rules import check_last_entries, digest, text
 from ..base import NewStream, Opened, StreamMeta
 from ..deliveries import Delivery, DeliveryStore
 from ..tasks import (
@@ -37,7 +37,7 @@ from ..tasks import (
 )
 from . import _scripts as scripts
 from ._entries import end_arguments, handle_end_reply, move_to_ended
-from ._keys import KeyNames, digest, parse_stream_id, text
+from ._keys import KeyNames, parse_stream_id
 from ._opening import NewTask, delete_unused
 from ._resp import Argument
 from ._session import Session
