@@ -1,7 +1,7 @@
 """Installs Postgres and PgBouncer if they are missing.
 
-Run it with `python -m tests.server.log.install_postgres`. They come from Debian's packages, which needs root. What cannot be installed is named in one
-sentence, and is an error only in CI.
+Run it with `python -m tests.server.log.install_postgres`. They come from Debian's packages, which
+needs root. What cannot be installed is named in one sentence, and is an error only in CI.
 """
 
 import sys

@@ -317,9 +317,7 @@ class PostgresServer(_Server):
     def _clean_up(self) -> None:
         _remove_shared_memory(self.data / "postmaster.pid")
         if self._size_limit is not None:
-            subprocess.run(
-                ["umount", "-l", self.data], capture_output=True, check=False, timeout=_LIMIT
-            )
+            _run_quietly("umount", "-l", str(self.data))
 
 
 class PostgresStandby(PostgresServer):
@@ -427,6 +425,14 @@ def _run(program: Path, *args: str, folder: Path) -> None:
     assert done.returncode == 0, f"{program.name} failed: {done.stderr[-2000:]}"
 
 
+def _run_quietly(*command: str) -> bool:
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=_LIMIT)
+    except OSError:  # there is no such program
+        return False
+    return done.returncode == 0
+
+
 def _template(programs: Path) -> Path:
     """Return the data of an empty server of this version; they are created once for all runs."""
     version = subprocess.run(
@@ -457,10 +463,8 @@ def _create_template(programs: Path, template: Path) -> None:
 
 def _mount(folder: Path, size: int) -> None:
     """Mount a small file system, or skip the test."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
-    try:
-        subprocess.run(command, capture_output=True, check=True, timeout=_LIMIT)
-    except (OSError, subprocess.CalledProcessError):
+    options = f"size={size},mode=0700"
+    if not _run_quietly("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)):
         pytest.skip("a small file system cannot be mounted here: that needs root, and the right to")
 
 
@@ -507,8 +511,7 @@ def _remove_shared_memory(pid_file: Path) -> None:
     if pid_file.exists():
         numbers = [line.split() for line in pid_file.read_text().splitlines()][6:7]
         for segment in [parts[1] for parts in numbers if len(parts) == 2]:
-            command = ["ipcrm", "-m", segment]
-            subprocess.run(command, capture_output=True, check=False, timeout=_LIMIT)
+            _run_quietly("ipcrm", "-m", segment)
 
 
 @cache
