@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,15 +40,13 @@ def server() -> Iterator[PostgresServer]:
         yield server
 
 
-def processes_of(server: PostgresServer) -> list[Path]:
-    name = server.folder.name.encode()
-    return [
-        process
-        for process in Path("/proc").glob("[0-9]*")
-        if (title := process / "cmdline").exists()
-        and title.read_bytes().startswith((b"postgres: " + name, bytes(postgres_tools.postgres())))
-        and name in title.read_bytes()
-    ]
+def processes_of(server: PostgresServer) -> list[str]:
+    """Return the titles of the processes that name its folder."""
+    titles = []
+    for title in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended since
+            titles.append(title.read_bytes().decode(errors="replace"))
+    return [title for title in titles if server.folder.name in title]
 
 
 @aio
