@@ -1,7 +1,6 @@
 """The programs that the browser tests need, where they are, and what to install if they are not.
 
-A plain test run installs nothing: `make test` does, see `install.py`. Without them the tests are
-skipped, except in CI, where that is a failure.
+`install.py` installs them.
 """
 
 import os
@@ -9,9 +8,8 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
+from tests.programs import missing
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "src" / "coreason_client" / "server" / "page" / "static"
@@ -39,14 +37,6 @@ def _downloaded() -> Path | None:
     )
     found = sorted(folder.glob("chromium-*/chrome-linux*/chrome"))
     return found[-1] if found else None
-
-
-def missing(what: str, how: str) -> NoReturn:
-    """Skip the test, or fail it in CI."""
-    reason = f"{what} is not installed: {how}"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 def browser() -> Path:

@@ -13,7 +13,7 @@ from typing import Self
 
 import pytest
 
-from tests.browser.tools import missing
+from tests.programs import missing
 
 from .command import COMMAND, PATIENCE, Process, environment
 
