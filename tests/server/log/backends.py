@@ -4,10 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from coreason_client.server.log import MemoryStreamLog, SQLiteStreamLog, ValkeyStreamLog
+from coreason_client.server.log import (
+    MemoryStreamLog,
+    PostgresStreamLog,
+    SQLiteStreamLog,
+    ValkeyStreamLog,
+)
 from coreason_client.server.log.base import DurableLog
 from coreason_client.testing.contracts._log_tests import ManualClock as Clock
 
+from . import postgres_server
 from .valkey_server import fresh_prefix, shared_cluster, shared_server
 
 __all__ = ["BACKENDS", "Clock", "Factory"]
@@ -43,6 +49,11 @@ def valkey_cluster(clock: Clock, _: Path) -> DurableLog:
     return ValkeyStreamLog(url, prefix=fresh_prefix(), clock=clock, cluster=True)
 
 
+def postgres(clock: Clock, _: Path) -> DurableLog:
+    schema = postgres_server.fresh_schema()
+    return PostgresStreamLog(postgres_server.shared_server().url, schema=schema, clock=clock)
+
+
 BACKENDS: dict[str, Factory] = {
     "memory": memory,
     "sqlite": sqlite,
@@ -50,4 +61,5 @@ BACKENDS: dict[str, Factory] = {
     "sqlite-moving": sqlite_moving,
     "valkey": valkey,
     "valkey-cluster": valkey_cluster,
+    "postgres": postgres,
 }

@@ -65,10 +65,11 @@ TestSQLiteUncached = contract_of("sqlite-uncached")
 TestSQLiteMoving = contract_of("sqlite-moving")
 TestValkey = contract_of("valkey")
 TestValkeyCluster = contract_of("valkey-cluster")
+TestPostgres = contract_of("postgres")
 
 
 def test_every_log_has_its_tests() -> None:
-    assert len(BACKENDS) == 6
+    assert len(BACKENDS) == 7
 
 
 # Whatever happens, in whatever order: a log is a list with an owner.
@@ -281,6 +282,10 @@ class ValkeyMachine(LogMachine):
     backend = "valkey"
 
 
+class PostgresMachine(LogMachine):
+    backend = "postgres"
+
+
 MACHINE_SETTINGS = settings(
     examples(40),
     stateful_step_count=30,
@@ -293,3 +298,5 @@ TestSQLiteMachine = SQLiteMachine.TestCase
 TestSQLiteMachine.settings = MACHINE_SETTINGS
 TestValkeyMachine = ValkeyMachine.TestCase
 TestValkeyMachine.settings = MACHINE_SETTINGS
+TestPostgresMachine = PostgresMachine.TestCase
+TestPostgresMachine.settings = MACHINE_SETTINGS

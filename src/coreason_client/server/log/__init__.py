@@ -1,10 +1,11 @@
-"""The logs that store streams: in memory, in a SQLite file, on a Valkey or Redis server.
+"""The logs that store streams: in memory, in a SQLite file, on a Valkey or Postgres server.
 
 `base` is the contract of a log, and `_rules` the part of it that several logs share. `_live` and
 `_recent_entries` are used by several logs. `memory` has `_memory_store`. `sqlite` has `_schema`
 (tables), `_sql` and `_sql_claims` (statements), `_staging` (storage format), `_file`, `_worker` and
 `_backup`.
-`valkey` is a package; it needs an extra, so it is imported when it is first used (PEP 562).
+`valkey` and `postgres` are packages, and `remote` has what they share. They need extras, so they
+are imported when they are first used (PEP 562).
 """
 
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from .memory import MemoryStreamLog
 from .sqlite import SQLiteStreamLog
 
 if TYPE_CHECKING:
+    from .postgres import PostgresStreamLog
     from .valkey import ValkeyStreamLog
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "Notes",
     "Opened",
     "Page",
+    "PostgresStreamLog",
     "SQLiteStreamLog",
     "StreamLog",
     "StreamMeta",
@@ -50,4 +53,6 @@ __all__ = [
     "new_epoch",
 ]
 
-__getattr__, __dir__ = lazy(__name__, {"ValkeyStreamLog": ".valkey"}, __all__)
+__getattr__, __dir__ = lazy(
+    __name__, {"PostgresStreamLog": ".postgres", "ValkeyStreamLog": ".valkey"}, __all__
+)

@@ -31,6 +31,11 @@ class ServerIdentity:
         self._changed_at: float | None = None
         self._listeners: list[Callable[[], None]] = []
 
+    @property
+    def identity(self) -> object:
+        """What tells the server from another one, None if it is not known yet."""
+        return self._identity
+
     def listen(self, on_change: Callable[[], None]) -> None:
         """Call `on_change` when all connections must be opened again."""
         self._listeners.append(on_change)

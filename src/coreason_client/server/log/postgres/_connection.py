@@ -1,0 +1,260 @@
+"""Connections to the server: their login, and how long one waits for a reply."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import asyncpg  # type: ignore[import-untyped]
+
+from ...errors import LogUnavailable
+from ..remote._command_queue import Health, Job, QueueStopped, fail, settle
+from ..remote._identity import ServerIdentity
+from ._errors import Address, StandbyMissing, UnknownOutcome, is_read_only
+
+__all__ = ["Connection", "PostgresLink", "Server"]
+
+logger = logging.getLogger("coreason_client.server")
+
+Connection: TypeAlias = Any
+"""A connection of asyncpg, which has no types."""
+
+_LOGIN = (
+    "SELECT pg_is_in_recovery(), extract(epoch FROM pg_postmaster_start_time())::text,"
+    " current_setting('transaction_isolation'), current_setting('synchronous_commit'),"
+    " current_setting('synchronous_standby_names'), pg_backend_pid()"
+)
+_CONFIRMING = frozenset({"remote_write", "on", "remote_apply"})  # values of synchronous_commit
+_STANDBYS = re.compile(r"\s*(?:(?:first|any)\s+)?(\d+)\s*\(", re.IGNORECASE)
+_NOT_CONFIRMED = "01000"  # a warning: the wait for a standby was cancelled
+_CLOSE_SECONDS = 1.0
+
+
+class Server(ServerIdentity):
+    """The server of one event loop: how to connect to it, and what its connections have seen.
+
+    `standby_missing` is True while a call waits for a standby that does not answer.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        pooled: bool,
+        replicas: int,
+        timeout: float,
+        listeners: Sequence[Callable[[], None]] = (),
+    ) -> None:
+        super().__init__(address.shown, listeners)
+        self.address = address
+        self.standby_missing = False
+        self._replicas = replicas
+        self._timeout = timeout
+        self._options: dict[str, Any] = {"timeout": timeout}
+        if pooled:  # a transaction of a pooler does not have the statements of the one before
+            self._options["statement_cache_size"] = 0
+        if address.several:
+            self._options["target_session_attrs"] = "primary"
+
+    async def connect(self, url: str | None = None) -> tuple[Connection, int]:
+        """Return a new connection to the primary, and the process that serves it.
+
+        Raises:
+            PostgresError: among others ReadOnlySQLTransactionError, if the server is a standby.
+            LogUnavailable: the database has settings with which the log does not work.
+        """
+        connection = await asyncpg.connect(url or self.address.url, **self._options)
+        try:
+            standby, started, *settings, pid = await connection.fetchrow(_LOGIN)
+            if standby:
+                raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
+            self._check_settings(*settings)
+        except BaseException:
+            connection.terminate()
+            raise
+        self.identify(started)
+        return connection, pid
+
+    def _check_settings(self, isolation: str, commit: str, standbys: str) -> None:
+        if isolation != "read committed":
+            raise LogUnavailable(
+                f"the database {self.shown} uses the isolation level {isolation!r}: set "
+                "default_transaction_isolation of the role to 'read committed'"
+            )
+        if self._replicas and (commit not in _CONFIRMING or _count(standbys) < self._replicas):
+            raise LogUnavailable(
+                f"the database {self.shown} does not wait for {self._replicas} standbys: "
+                f"synchronous_commit is {commit!r}, synchronous_standby_names is {standbys!r}"
+            )
+
+    async def waits_for_standby(self, pid: int) -> bool:
+        """Return True if a process of the server waits for a standby, as a new connection sees."""
+        try:
+            connection, _ = await self.connect()
+        except Exception:  # noqa: BLE001 - the caller tries again, and gets the error
+            return False
+        try:
+            event = await connection.fetchval(
+                "SELECT wait_event FROM pg_stat_activity WHERE pid = $1", pid, timeout=self._timeout
+            )
+        except Exception:  # noqa: BLE001 - as above
+            return False
+        finally:
+            connection.terminate()
+        return bool(event == "SyncRep")
+
+    def report_standby(self, *, missing: bool) -> None:
+        """Record whether a standby confirms commits, and log a change."""
+        if missing != self.standby_missing:
+            self.standby_missing = missing
+            logger.warning(
+                "the standby of the database %s %s",
+                self.shown,
+                "does not confirm commits: they wait for it"
+                if missing
+                else "confirms commits again",
+            )
+
+
+def _count(standbys: str) -> int:
+    """Return how many standbys confirm a commit, by `synchronous_standby_names`."""
+    if not standbys.strip():
+        return 0
+    found = _STANDBYS.match(standbys)
+    return int(found[1]) if found else 1
+
+
+Execute: TypeAlias = Callable[[Connection, Sequence[Job]], Awaitable[Sequence[Any]]]
+
+
+class PostgresLink:
+    """One connection of a queue. `execute` runs the jobs on it and returns their replies.
+
+    A call is never cancelled: a connection that is silent for too long is closed, unless its call
+    waits for a standby.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        execute: Execute,
+        reply_timeout: float,
+        health: Health,
+        on_idle: Callable[[], None],
+    ) -> None:
+        self._server = server
+        self._execute = execute
+        self._reply_timeout = reply_timeout
+        self._health = health
+        self._on_idle = on_idle
+        self._connection: Connection = None
+        self._pid = 0
+        self._generation = -1
+        self._jobs: Sequence[Job] = ()
+        self._task: asyncio.Task[None] | None = None
+        self._probe: asyncio.Task[None] | None = None
+        self._sent_at = 0.0
+        self._timed_out = False
+        self._unconfirmed = False
+        self._stopped = False
+
+    def jobs(self) -> Sequence[Job]:
+        """Return the jobs without a result; none if the link is idle."""
+        return self._jobs
+
+    def send(self, jobs: Sequence[Job]) -> None:
+        """Send a batch and give each job its reply."""
+        self._jobs = jobs
+        self._sent_at = self._health.clock.now
+        self._task = asyncio.get_running_loop().create_task(self._run(jobs))
+
+    def check_timeouts(self) -> None:
+        """Close a connection without activity for too long, or find out what it waits for."""
+        if (
+            self._connection is not None
+            and self._task is not None
+            and self._probe is None
+            and self._health.clock.passed(self._sent_at, self._reply_timeout)
+        ):
+            self._probe = asyncio.get_running_loop().create_task(self._check_silence())
+
+    async def stop(self) -> None:
+        """Fail the running jobs and close the connection."""
+        self._stopped = True
+        connection, self._connection = self._connection, None
+        if connection is not None and self._task is not None:
+            connection.terminate()
+        tasks = {task for task in (self._task, self._probe) if task is not None}
+        if tasks:
+            for task in tasks:
+                task.cancel()  # the connection is closed, so no request to cancel is sent
+            await asyncio.wait(tasks)
+        for job in self._jobs:
+            fail(job, QueueStopped())
+        if connection is not None and not connection.is_closed():
+            try:
+                await connection.close(timeout=_CLOSE_SECONDS)
+            except Exception:  # noqa: BLE001 - it is closed all the same
+                connection.terminate()
+
+    async def _run(self, jobs: Sequence[Job]) -> None:
+        try:
+            replies = await self._execute(await self._connected(), jobs)
+            if self._unconfirmed:
+                raise UnknownOutcome("the wait for a standby was cancelled")
+            self._server.report_standby(missing=False)
+        except Exception as error:  # noqa: BLE001 - it is raised to the callers
+            replies = [self._handle(error)] * len(jobs)
+        self._jobs, self._task = (), None
+        for job, reply in zip(jobs, replies, strict=True):
+            settle(job, reply, self._health)
+        if not self._stopped:
+            self._on_idle()
+
+    def _handle(self, error: Exception) -> Exception:
+        """Close the connection if it cannot be used any more; return the error for the callers."""
+        if is_read_only(error):
+            self._server.demoted()
+        if not isinstance(error, asyncpg.PostgresError) or is_read_only(error):
+            self._drop()
+        if self._timed_out:
+            self._timed_out = False
+            return TimeoutError(f"no reply within {self._reply_timeout:g} s")
+        return error
+
+    async def _connected(self) -> Connection:
+        connection = self._connection
+        if connection is not None and (
+            connection.is_closed() or self._generation != self._server.generation
+        ):
+            self._drop()
+        if self._connection is None:
+            connection, self._pid = await self._server.connect()
+            connection.add_log_listener(self._on_message)
+            self._connection, self._generation = connection, self._server.generation
+            self._unconfirmed = False
+            self._sent_at = self._health.clock.now
+        return self._connection
+
+    def _on_message(self, _: Connection, message: Any) -> None:
+        if message.sqlstate == _NOT_CONFIRMED:
+            self._unconfirmed = True
+
+    async def _check_silence(self) -> None:
+        connection = self._connection
+        try:
+            if await self._server.waits_for_standby(self._pid):
+                self._server.report_standby(missing=True)
+                self._health.error = StandbyMissing("a commit waits for a standby")
+                self._sent_at = self._health.clock.now
+            elif connection is self._connection and self._task is not None:
+                self._timed_out = True
+                connection.terminate()
+        finally:
+            self._probe = None
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()

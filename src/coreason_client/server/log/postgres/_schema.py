@@ -1,0 +1,101 @@
+"""The schema of the log: created on first use, and upgraded."""
+
+import re
+from functools import cache
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+
+from ....errors import ArgumentError
+from ...errors import LogUnavailable
+from ._errors import DATABASE_ERRORS, Address, parse_address, rejected
+
+__all__ = ["DEFAULT_SCHEMA", "check_name", "ensure_schema", "upgrade_schema"]
+
+DEFAULT_SCHEMA = "coreason"
+_VERSION = 1
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}", re.ASCII)
+# Of each function that is called: the tables change too fast for the statistics, so the planner
+# must not choose to read a whole table; and nobody waits for a lock longer than for a reply.
+_SETTINGS = "SET enable_seqscan = off SET lock_timeout = '3s'"
+
+
+def check_name(schema: str) -> str:
+    """Return the name of a schema.
+
+    Raises:
+        ArgumentError: it would have to be quoted.
+    """
+    if not _NAME.fullmatch(schema):
+        raise ArgumentError(
+            "schema", "must have only a-z, 0-9 and _, 41 characters at most", schema
+        )
+    return schema
+
+
+async def upgrade_schema(url: str, *, schema: str = DEFAULT_SCHEMA) -> int:
+    """Create or upgrade the schema of the log; return its version.
+
+    A log does so by itself if its role may create schemas. This is for a role that may, while that
+    of the log may not.
+
+    Args:
+        url: the URL of the database, such as `postgresql://user:password@host/database`.
+        schema: the name of the schema.
+
+    Raises:
+        LogUnavailable: the database cannot be reached, or refuses.
+    """
+    address = parse_address(url)
+    check_name(schema)
+    try:
+        connection = await asyncpg.connect(url)
+        try:
+            await ensure_schema(connection, address, schema)
+        finally:
+            await connection.close()
+    except DATABASE_ERRORS as error:
+        raise rejected(address, schema, error) from None
+    return _VERSION
+
+
+async def ensure_schema(connection: Any, address: Address, schema: str) -> None:
+    """Create the schema if there is none; check that this release can use it.
+
+    Raises:
+        LogUnavailable: a newer release has made it unusable for this one.
+    """
+    if await _find_version(connection, address, schema) is not None:
+        return
+    async with connection.transaction():
+        # A lock of the transaction, because a pooler would keep one of the session.
+        await connection.execute(f"SELECT pg_advisory_xact_lock({_lock_key(schema)})")
+        if await _find_version(connection, address, schema) is None:
+            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            await connection.execute(_script(schema))
+
+
+async def _find_version(connection: Any, address: Address, schema: str) -> int | None:
+    if await connection.fetchval(f"SELECT to_regclass('{schema}.schema_version')") is None:
+        return None
+    row = await connection.fetchrow(f"SELECT version, oldest FROM {schema}.schema_version")  # noqa: S608
+    version, oldest = row
+    if oldest > _VERSION:
+        raise LogUnavailable(
+            f"the schema {schema} of the database {address.shown} has version {version}, and this "
+            f"release can only use versions up to {_VERSION}: install the newer release"
+        )
+    return int(version)
+
+
+@cache
+def _script(schema: str) -> str:
+    text = files(__package__).joinpath("schema.sql").read_text("utf-8")
+    return text.replace("{schema}", schema).replace("{settings}", _SETTINGS)
+
+
+def _lock_key(schema: str) -> int:
+    """Return the key of the lock under which a schema is created."""
+    return int.from_bytes(blake2b(schema.encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,191 @@
+"""The database as one event loop uses it: connections, and which appends share a call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from ..remote._command_queue import Job, PatienceExceeded, QueueStopped
+from ..remote._retries import RemoteStore
+from ._connection import Connection, PostgresLink, Server
+from ._errors import (
+    DATABASE_ERRORS,
+    Address,
+    StandbyMissing,
+    UnknownOutcome,
+    is_transient,
+    rejected,
+    unreachable,
+)
+
+__all__ = ["Append", "Store"]
+
+T = TypeVar("T")
+
+# Six connections for each event loop, and one that listens. Two for appends: while one waits for
+# its commit, the other one collects the next ones.
+_APPEND_LINKS = 2
+_READ_LINKS = 2
+_CALL_LINKS = 2
+_APPENDS_AT_ONCE = 128
+_SLICES = 40
+
+
+class Append(NamedTuple):
+    """The arguments of the function `append_one`; `note` is None without a journal."""
+
+    stream_id: UUID
+    epoch: int
+    first_seq: int
+    size: int
+    ending: bytes | None
+    runs: Sequence[bytes]
+    note: int | None = None
+    notes: Sequence[bytes] = ()
+
+
+class Store(RemoteStore):
+    """Calls the functions of the schema. Appends, reads and all other calls have their own queue.
+
+    `clock` returns the time that the functions use; None is the clock of the database.
+    """
+
+    failures = (*DATABASE_ERRORS, UnknownOutcome, StandbyMissing, PatienceExceeded, QueueStopped)
+
+    def __init__(
+        self,
+        address: Address,
+        schema: str,
+        *,
+        clock: Callable[[], float] | None,
+        patience: float,
+        pooled: bool,
+        replicas: int,
+        listeners: Sequence[Callable[[], None]],
+    ) -> None:
+        super().__init__(patience)
+        self.schema = schema
+        self.server = Server(
+            address,
+            pooled=pooled,
+            replicas=replicas,
+            timeout=self._reply_timeout,
+            listeners=listeners,
+        )
+        self._address = address
+        self._time = clock
+        self._texts: dict[tuple[str, int], str] = {}
+        link = partial(PostgresLink, self.server)
+        append = partial(link, self._append, self._reply_timeout)
+        call = partial(link, _call, self._reply_timeout)
+        self._appends = self._make_queue([append] * _APPEND_LINKS, _APPENDS_AT_ONCE)
+        self._reads = self._make_queue([call] * _READ_LINKS, 1)
+        self._calls = self._make_queue([call] * _CALL_LINKS, 1)
+
+    def now(self) -> float | None:
+        """Return the time for a function; None if it is that of the database."""
+        return None if self._time is None else self._time()
+
+    def call(self, function: str, *arguments: Any) -> Awaitable[Any]:
+        """Call a function; return its rows.
+
+        Raises:
+            LogUnavailable: the database refuses the call, or did not answer for too long.
+        """
+        return self._run(self._calls, (self._text(function, len(arguments)), *arguments))
+
+    def read(self, function: str, *arguments: Any) -> Awaitable[Any]:
+        """Call a function that only reads; raises like `call`."""
+        return self._run(self._reads, (self._text(function, len(arguments)), *arguments))
+
+    async def prepare(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        """Run something with a connection; raises like `call`."""
+        await self._run(self._calls, (work,))
+
+    async def limited(self, waiting: Awaitable[None]) -> None:
+        """Wait for something as long as for a reply.
+
+        Raises:
+            LogUnavailable: it took too long.
+        """
+        task = asyncio.ensure_future(waiting)
+        try:
+            # In slices: if the process is suspended meanwhile, only one of them is lost.
+            for _ in range(_SLICES):
+                if (await asyncio.wait({task}, timeout=self._patience / _SLICES))[0]:
+                    return task.result()
+        finally:
+            task.cancel()
+        silent = PatienceExceeded(sent=True, blocked=0.0, error=None)
+        raise unreachable(self._address, self._patience, silent)
+
+    def call_once(self, function: str, *arguments: Any) -> "asyncio.Future[Any]":
+        """Call a function without retries; raises `failures`."""
+        command = (self._text(function, len(arguments)), *arguments)
+        return self._calls.submit(command, self._clock.mark())
+
+    def begin_append(self, append: Append, read: Callable[[Any], T]) -> "asyncio.Future[T]":
+        """Append; the future gets `read(row)`. It creates a task only after a failure."""
+        return self._begin(self._appends, append, read)
+
+    async def _append(self, connection: Connection, jobs: Sequence[Job]) -> Sequence[Any]:
+        """Append to all streams in the order of their ids, to one that occurs twice in turn."""
+        replies: dict[int, Any] = {}
+        left = sorted(range(len(jobs)), key=lambda place: jobs[place].command[0].int)
+        while left:
+            places, left = _first_of_each(left, jobs)
+            rows = await self._append_some(connection, [jobs[place].command for place in places])
+            replies.update(zip(places, rows, strict=True))
+        return [replies[place] for place in range(len(jobs))]
+
+    async def _append_some(self, connection: Connection, appends: Sequence[Any]) -> Sequence[Any]:
+        ids, epochs, firsts, counts, endings, runs, note_firsts, notes = zip(*appends, strict=True)
+        rows: Sequence[Any] = await connection.fetch(
+            self._text("append", 11),
+            self.now(),
+            *(ids, epochs, firsts, counts, endings),
+            *([len(one) for one in runs], [run for one in runs for run in one]),
+            *(note_firsts, [len(one) for one in notes], [note for one in notes for note in one]),
+        )
+        return rows
+
+    def _text(self, function: str, count: int) -> str:
+        """Return the statement that calls a function."""
+        text = self._texts.get((function, count))
+        if text is None:
+            marks = ", ".join(f"${number}" for number in range(1, count + 1))
+            text = f"SELECT * FROM {self.schema}.{function}({marks})"  # noqa: S608
+            self._texts[function, count] = text
+        return text
+
+    def _is_transient(self, error: Exception) -> bool:
+        return is_transient(error)
+
+    def _is_timeout(self, error: Exception) -> bool:
+        return isinstance(error, TimeoutError)
+
+    def _final_error(self, failure: Exception) -> Exception:
+        if isinstance(failure, PatienceExceeded):
+            return unreachable(self._address, self._patience, failure)
+        return rejected(self._address, self.schema, failure)
+
+
+async def _call(connection: Connection, jobs: Sequence[Job]) -> Sequence[Any]:
+    (job,) = jobs
+    text, *arguments = job.command
+    if callable(text):
+        return [await text(connection)]
+    return [await connection.fetch(text, *arguments)]
+
+
+def _first_of_each(places: Sequence[int], jobs: Sequence[Job]) -> tuple[list[int], list[int]]:
+    """Return the first append of each stream, and the others; they are sorted by stream."""
+    first: list[int] = []
+    others: list[int] = []
+    known: UUID | None = None
+    for place in places:
+        stream_id = jobs[place].command[0]
+        (others if stream_id == known else first).append(place)
+        known = stream_id
+    return first, others
