@@ -9,16 +9,18 @@ from uuid import uuid4
 from coreason_client.server.log import (
     MemoryStreamLog,
     NewStream,
+    PostgresStreamLog,
     SQLiteStreamLog,
     ValkeyStreamLog,
 )
 from coreason_client.server.log.tasks import TaskRecord, TaskStore
 
+from . import postgres_server
 from .valkey_server import fresh_prefix, shared_cluster, shared_server
 
-TaskKeeper: TypeAlias = MemoryStreamLog | SQLiteStreamLog | ValkeyStreamLog
+TaskKeeper: TypeAlias = MemoryStreamLog | SQLiteStreamLog | ValkeyStreamLog | PostgresStreamLog
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[TaskStore]]
-KINDS = ["memory", "sqlite", "valkey", "valkey_cluster"]
+KINDS = ["memory", "sqlite", "valkey", "valkey_cluster", "postgres"]
 
 
 async def stored(tasks: TaskStore, *records: TaskRecord, **values: bytes) -> None:
@@ -62,5 +64,8 @@ def maker(kind: str, folder: Path) -> Callable[[], TaskKeeper]:
             return lambda: SQLiteStreamLog(folder / "log.db")
         case "valkey":
             return lambda: ValkeyStreamLog(shared_server().url, prefix=prefix)
+        case "postgres":
+            schema = postgres_server.fresh_schema()
+            return lambda: PostgresStreamLog(postgres_server.shared_server().url, schema=schema)
     url = shared_cluster().url
     return lambda: ValkeyStreamLog(url, prefix=prefix, cluster=True)

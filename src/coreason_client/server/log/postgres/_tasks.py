@@ -177,18 +177,18 @@ class PostgresTasks(TaskStore):
 
     async def find(self, query: TaskQuery) -> TaskPage:
         """Return tasks, the latest change first."""
+        store = self._session().store
         context, state, after = query.context_id, query.state, query.after
-        rows = await self._session().store.read(
-            "find_tasks",
+        filters = (
             owner_digest(query.principal),
             None if context is None else text(context),
             None if state is None else text(state),
             query.changed_since,
-            *((None, None) if after is None else after),
-            query.limit,
         )
-        found = [_record(row["task"]) for row in rows if row["task"] is not None]
-        return TaskPage(found, rows[0]["total"])
+        ((total,),) = await store.read("count_tasks", *filters)
+        position = (None, None) if after is None else after
+        rows = await store.read("find_tasks", *filters, *position, query.limit)
+        return TaskPage(list(map(_record, rows)), total)
 
     async def wait(self, record: TaskRecord, seconds: float) -> None:
         """Wait until a task is another one than this record, at most for so long."""

@@ -763,27 +763,28 @@ BEGIN
   RETURN QUERY SELECT * FROM {schema}.tasks WHERE task_id = p_task;
 END $$;
 
--- The tasks of a principal, the latest change first, after a position; each row has the number of
--- all tasks. Without any after the position, the only row has the number and no task.
+-- The tasks of a principal, the latest change first, after a position.
 CREATE FUNCTION {schema}.find_tasks(
   p_owner bytea, p_context bytea, p_state bytea, since float8, after_changed float8,
-  after_task uuid, most int, OUT total bigint, OUT task {schema}.tasks
-) RETURNS SETOF record LANGUAGE plpgsql STABLE {settings} AS $$
+  after_task uuid, most int
+) RETURNS SETOF {schema}.tasks LANGUAGE plpgsql STABLE {settings} AS $$
 BEGIN
   PERFORM {schema}.check_primary();
-  SELECT count(*) INTO total FROM {schema}.tasks t WHERE t.owner = p_owner AND t.state <> ''
+  RETURN QUERY SELECT * FROM {schema}.tasks t WHERE t.owner = p_owner AND t.state <> ''
     AND (p_context IS NULL OR t.context_id = p_context) AND (p_state IS NULL OR t.state = p_state)
-    AND (since IS NULL OR t.changed >= since);
-  FOR task IN
-    SELECT * FROM {schema}.tasks t WHERE t.owner = p_owner AND t.state <> ''
-      AND (p_context IS NULL OR t.context_id = p_context)
-      AND (p_state IS NULL OR t.state = p_state) AND (since IS NULL OR t.changed >= since)
-      AND (after_task IS NULL OR (t.changed, t.task_id) < (after_changed, after_task))
-    ORDER BY t.changed DESC, t.task_id DESC LIMIT most
-  LOOP
-    RETURN NEXT;
-  END LOOP;
-  IF NOT FOUND THEN RETURN NEXT; END IF;
+    AND (since IS NULL OR t.changed >= since)
+    AND (after_task IS NULL OR (t.changed, t.task_id) < (after_changed, after_task))
+    ORDER BY t.changed DESC, t.task_id DESC LIMIT most;
+END $$;
+
+CREATE FUNCTION {schema}.count_tasks(
+  p_owner bytea, p_context bytea, p_state bytea, since float8
+) RETURNS bigint LANGUAGE plpgsql STABLE {settings} AS $$
+BEGIN
+  PERFORM {schema}.check_primary();
+  RETURN (SELECT count(*) FROM {schema}.tasks t WHERE t.owner = p_owner AND t.state <> ''
+    AND (p_context IS NULL OR t.context_id = p_context) AND (p_state IS NULL OR t.state = p_state)
+    AND (since IS NULL OR t.changed >= since));
 END $$;
 
 CREATE FUNCTION {schema}.get_value(p_task uuid, p_name bytea)
@@ -883,14 +884,14 @@ CREATE FUNCTION {schema}.change_bucket(
 DECLARE
   now_ bigint;
   filled bigint;
-  taken bigint;
+  missing bigint;
 BEGIN
   INSERT INTO {schema}.buckets AS b VALUES (p_principal, 0)
     ON CONFLICT (principal) DO UPDATE SET full_at = b.full_at RETURNING full_at INTO filled;
-  now_ := ({schema}.moment(given) * 1000000)::bigint;
+  now_ := floor({schema}.moment(given) * 1000000);
   filled := greatest(now_, least(filled, now_ + span * size));
-  taken := filled + span * count;
-  IF count > 0 AND taken - now_ > span * size THEN RETURN taken - now_ - span * size; END IF;
-  UPDATE {schema}.buckets SET full_at = taken WHERE principal = p_principal;
-  RETURN 0;
+  missing := greatest(0, filled + span * count - now_ - span * size);
+  IF missing = 0 THEN filled := filled + span * count; END IF;
+  UPDATE {schema}.buckets SET full_at = filled WHERE principal = p_principal;
+  RETURN missing;
 END $$;
