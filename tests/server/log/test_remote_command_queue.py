@@ -127,6 +127,19 @@ async def test_while_commands_come_during_others_the_next_ones_gather_for_a_mome
 
 
 @aio
+async def test_callers_whose_commands_shared_a_batch_share_the_next_one() -> None:
+    bench = Bench()
+    bench.submit("a", "b", "c")
+    bench.link.reply()
+    bench.link.reply()
+    for name in ("d", "e"):  # each caller sends its next command when it has been woken
+        asyncio.get_running_loop().call_soon(bench.submit, name)
+    await until(lambda: len(bench.link.sent) == 3)
+    assert bench.link.sent == [["a"], ["b", "c"], ["d", "e"]]
+    bench.link.reply()
+
+
+@aio
 async def test_commands_that_follow_one_another_are_sent_at_once() -> None:
     bench = Bench(max_commands=9)
     for number in range(20):

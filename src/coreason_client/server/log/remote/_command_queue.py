@@ -92,8 +92,9 @@ class CommandQueue:
     """Sends commands in batches, each on one of a few connections.
 
     An idle connection sends a command at once. Commands wait while all connections are busy, and
-    for the short time of a `BatchDelay`. If a caller is cancelled, its job stays on the connection
-    until its reply has been read.
+    for the short time of a `BatchDelay`. After a batch of several commands, the next one waits for
+    the other callers that the replies have woken. If a caller is cancelled, its job stays on the
+    connection until its reply has been read.
 
     A command times out only if there was no activity of the store on this queue for `patience`
     seconds since its submission. So the time in which it waits for other commands, while the store
@@ -110,6 +111,7 @@ class CommandQueue:
         "_on_busy",
         "_patience",
         "_queue",
+        "_shared",
         "_stopped",
         "_timer",
     )
@@ -133,7 +135,8 @@ class CommandQueue:
         self._on_busy = on_busy
         self._queue: deque[Job] = deque()
         self._batch_delay = BatchDelay()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._shared = False  # the last batch had several commands
         self._stopped = False
 
     @property
@@ -182,9 +185,12 @@ class CommandQueue:
         for link in self._links:
             await link.stop()
 
-    def _send_waiting(self) -> None:
+    def _send_waiting(self, *, waited: bool = False) -> None:
         """Send the waiting commands on the idle connections."""
-        while self._queue and (link := self._idle_link()) is not None and not self._should_wait():
+        while self._queue and (link := self._idle_link()) is not None:
+            if not waited and self._should_wait():
+                return
+            waited = False
             batch = self._take_batch()
             if batch:
                 link.send(batch)
@@ -201,14 +207,15 @@ class CommandQueue:
             return False
         if self._timer is not None:
             return True
-        if not (delay := self._batch_delay.remaining(monotonic())):
-            return False
-        self._timer = self._loop.call_later(delay, self._stop_waiting)
-        return True
+        if delay := self._batch_delay.remaining(monotonic()):
+            self._timer = self._loop.call_later(delay, self._stop_waiting)
+        elif self._shared:
+            self._timer = self._loop.call_soon(self._stop_waiting)
+        return self._timer is not None
 
     def _stop_waiting(self) -> None:
         self._timer = None
-        self._send_waiting()
+        self._send_waiting(waited=True)
 
     def _became_idle(self) -> None:
         """Handle a connection that has become idle."""
@@ -222,6 +229,7 @@ class CommandQueue:
             if not job.future.done():  # otherwise its caller was cancelled or it timed out
                 job.sent = True
                 batch.append(job)
+        self._shared = len(batch) > 1
         self._batch_delay.batch_started(monotonic())
         return batch
 
