@@ -20,6 +20,7 @@ SUBJECTS = (
     "server",
     "tokens",
     "valkey",
+    "postgres",
     "hold",
     "durable",
     "a2a",

@@ -8,8 +8,8 @@ comes at once. After a pause the others come, with `PERIOD` seconds of sleep bet
 the streams are spread evenly over a period, so that every token is alone. After another pause the
 stream ends.
 
-Arguments: the subject (one of `_KINDS`), the stack (one of `STACKS`), and for the Valkey log its
-address.
+Arguments: the subject (one of `_KINDS`), the stack (one of `STACKS`), and for the Valkey log
+and the Postgres log the address.
 """
 
 import asyncio
@@ -51,6 +51,7 @@ __all__ = [
     "MODEL",
     "PERIOD",
     "PLAIN",
+    "POSTGRES",
     "SQLITE",
     "STACKS",
     "STREAMS",
@@ -115,6 +116,12 @@ def _on_valkey(address: str) -> AgentApp:
     return _ours(ValkeyStreamLog(address))
 
 
+def _on_postgres(address: str) -> AgentApp:
+    from coreason_client.server.log.postgres import PostgresStreamLog  # loads asyncpg
+
+    return _ours(PostgresStreamLog(address))
+
+
 def _fields() -> list[Any]:
     """Return the fields of the events, as sse-starlette documents them."""
     ready = [*tokens(_MOST - 1, _TOKEN, _STREAM), close(_MOST - 1, _STREAM)]
@@ -169,12 +176,14 @@ def _sse_starlette(ready: list[Any]) -> Starlette:
 
 
 MEMORY, SQLITE, VALKEY = "memory log", "SQLite log", "Valkey log"
+POSTGRES = "Postgres log"
 FIELDS, BYTES = "sse-starlette", "sse-starlette given bytes"
 CHUNKS, EVENTS = "sse-starlette with prepared chunks", "sse-starlette with prepared events"
 _KINDS: dict[str, _Make] = {
     MEMORY: lambda _, __: _ours(MemoryStreamLog()),
     SQLITE: lambda folder, _: _ours(SQLiteStreamLog(folder / "log")),
     VALKEY: lambda _, address: _on_valkey(address),
+    POSTGRES: lambda _, address: _on_postgres(address),
     FIELDS: lambda _, __: _sse_starlette(_fields()),
     BYTES: lambda _, __: _sse_starlette(_bytes()),
     CHUNKS: lambda _, __: _sse_starlette(_chat_chunks()),

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from coreason_client.server import AgentApp, AgentStream, SQLiteStreamLog, running
+from coreason_client.server import AgentApp, AgentStream, SQLiteStreamLog, StreamLog, running
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ._child import Child, child
@@ -32,7 +32,7 @@ from ._store import DURABLE as STORE_ON_DISK
 from ._store import Valkey, valkey
 from ._wire import text
 
-__all__ = ["table"]
+__all__ = ["DBOS", "agent_writes_per_second", "dbos_writes_per_second", "table"]
 
 _WARM_STREAMS = 4
 _LOADS = 4  # of one server: the CPU of a single one differs by a quarter from the next one
@@ -158,14 +158,14 @@ def _replay_rows(effort: Effort) -> list[Row]:
 # Stream writes per second.
 
 
-def _writes_per_second(synchronous: Literal["NORMAL", "FULL"], acknowledged: bool) -> float:
+def agent_writes_per_second(log: StreamLog, acknowledged: bool, writes: int = _WRITES) -> float:
     """Return the rate of a durable agent that only writes, with a reader."""
     spent: list[float] = []
 
     async def agent(_: ServiceRequest, stream: AgentStream) -> None:
         words = text()
         start = time.monotonic()
-        for _number in range(_WRITES):
+        for _number in range(writes):
             if acknowledged:
                 await stream.markdown(words)
             else:
@@ -173,20 +173,30 @@ def _writes_per_second(synchronous: Literal["NORMAL", "FULL"], acknowledged: boo
         await stream.progress("written")  # returns when all packets are stored
         spent.append(time.monotonic() - start)
 
+    with running(AgentApp(agent, log=log, durable=True), access_log=False) as server:
+        read_all(server.port, 1, writes + 2)
+    return writes / spent[0]
+
+
+def dbos_writes_per_second(url: str) -> float:
+    """Return the rate of a workflow that only writes, on a database."""
+    from ._dbos_stream import writes_per_second  # only in the process that measures it
+
+    return writes_per_second(url, _DBOS_WRITES)
+
+
+def _writes_per_second(synchronous: Literal["NORMAL", "FULL"], acknowledged: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         log = SQLiteStreamLog(Path(folder) / "log", synchronous=synchronous)
-        with running(AgentApp(agent, log=log, durable=True), access_log=False) as server:
-            read_all(server.port, 1, _WRITES + 2)
-    return _WRITES / spent[0]
+        return agent_writes_per_second(log, acknowledged)
 
 
 def _dbos() -> float:
-    from ._dbos_stream import writes_per_second  # only in the process that measures it
+    with tempfile.TemporaryDirectory() as folder:
+        return dbos_writes_per_second(f"sqlite:///{folder}/dbos.sqlite")
 
-    return writes_per_second(_DBOS_WRITES)
 
-
-_DBOS = "DBOS.write_stream"
+DBOS = "DBOS.write_stream"
 _OURS = {
     "stream.write": ("NORMAL", False),
     "stream.write, synchronous=FULL": ("FULL", False),
@@ -196,14 +206,14 @@ _OURS = {
 
 
 def _rate_rows(effort: Effort) -> list[Row]:
-    rates: dict[str, list[float]] = {name: [] for name in (*_OURS, _DBOS)}
+    rates: dict[str, list[float]] = {name: [] for name in (*_OURS, DBOS)}
     for _ in range(effort.rounds):
         for name, arguments in _OURS.items():
             rates[name].append(in_new_process(_writes_per_second)(*arguments))
-        rates[_DBOS].append(in_new_process(_dbos)())
+        rates[DBOS].append(in_new_process(_dbos)())
     goals = dict.fromkeys(_OURS) | {"stream.write": at_least(50.0)}
     return [
-        compare(rates, name, _DBOS, goal, where="writes per second: ", shown="{:,.0f}".format)
+        compare(rates, name, DBOS, goal, where="writes per second: ", shown="{:,.0f}".format)
         for name, goal in goals.items()
     ]
 

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from statistics import median
-from typing import Self
+from typing import Self, TypeAlias
 
 from ._child import Child, child
 from ._counting_reader import CountingReader, assist_request
 from ._measure import Effort, Row, Table, amount, at_most, compare, seconds
+from ._postgres import Postgres, postgres
 from ._store import Valkey, valkey
 from ._token_agents import (
     BYTES,
@@ -28,12 +29,15 @@ from ._token_agents import (
     MEMORY,
     PERIOD,
     PLAIN,
+    POSTGRES,
     SQLITE,
     STREAMS,
     VALKEY,
 )
 
-__all__ = ["Readers", "Run", "load", "table"]
+__all__ = ["Readers", "Run", "load", "measured", "table"]
+
+Store: TypeAlias = Valkey | Postgres
 
 _TOKENS = 40  # of a stream, after the first
 _TOKENS_FOR_PROFILES = 900
@@ -99,14 +103,14 @@ class Run:
     packets_per_second: float
 
 
-def _load(server: Child, store: Valkey | None, tokens: int) -> Run:
+def _load(server: Child, store: Store | None, tokens: int) -> Run:
     requests = (assist_request(str(tokens), number) for number in range(STREAMS))
     readers = [CountingReader(server.port, request) for request in requests]
     # One packet comes before the tokens, and one after them.
     return load(server, store, Readers(readers, tokens + 2), tokens)
 
 
-def load(server: Child, store: Valkey | None, reading: Readers, tokens: int) -> Run:
+def load(server: Child, store: Store | None, reading: Readers, tokens: int) -> Run:
     """Open all streams at once; measure the CPU from the last first packet to the last token."""
     cpu_before = server.cpu_seconds()
     with reading as readers:
@@ -128,27 +132,28 @@ def load(server: Child, store: Valkey | None, reading: Readers, tokens: int) -> 
         )
 
 
-def _clocks(server: Child, store: Valkey | None) -> tuple[float, float, float]:
+def _clocks(server: Child, store: Store | None) -> tuple[float, float, float]:
     """Return the time, and the CPU time of the server and of its store."""
     return time.monotonic(), server.cpu_seconds(), store.cpu_seconds() if store else 0.0
 
 
 @contextmanager
-def _subject(kind: str, stack: str) -> Iterator[tuple[Child, Valkey | None]]:
-    with valkey() if kind == VALKEY else nullcontext() as store:
+def _subject(kind: str, stack: str) -> Iterator[tuple[Child, Store | None]]:
+    stores = {VALKEY: valkey, POSTGRES: postgres}
+    with stores[kind]() if kind in stores else nullcontext() as store:
         address = () if store is None else (store.url,)
         with child("_token_agents", kind, stack, *address) as server:
             yield server, store
 
 
-def _measured(stack: str, effort: Effort) -> dict[str, list[Run]]:
+def measured(kinds: tuple[str, ...], stack: str, effort: Effort) -> dict[str, list[Run]]:
     """Let the subjects take short turns, after one turn each that does not count."""
-    runs: dict[str, list[Run]] = {kind: [] for kind in _KINDS}
+    runs: dict[str, list[Run]] = {kind: [] for kind in kinds}
     with ExitStack() as servers:
-        started = {kind: servers.enter_context(_subject(kind, stack)) for kind in _KINDS}
+        started = {kind: servers.enter_context(_subject(kind, stack)) for kind in kinds}
         for number in range(effort.rounds + 1):
-            first = number % len(_KINDS)
-            for kind in _KINDS[first:] + _KINDS[:first]:
+            first = number % len(kinds)
+            for kind in kinds[first:] + kinds[:first]:
                 run = _load(*started[kind], _TOKENS)
                 if number:
                     runs[kind].append(run)
@@ -156,7 +161,7 @@ def _measured(stack: str, effort: Effort) -> dict[str, list[Run]]:
 
 
 def _rows(stack: str, effort: Effort) -> list[Row]:
-    runs = _measured(stack, effort)
+    runs = measured(_KINDS, stack, effort)
     cpu = {kind: [run.server_cpu for run in done] for kind, done in runs.items()}
     firsts = {kind: [run.first_after for run in done] for kind, done in runs.items()}
     opening = {kind: [run.opening_cpu for run in done] for kind, done in runs.items()}
