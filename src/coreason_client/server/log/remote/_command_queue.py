@@ -10,6 +10,7 @@ from .._worker import BatchDelay
 from ._clocks import Mark, RunClock
 
 __all__ = [
+    "BATCH_DELAY",
     "CommandQueue",
     "Health",
     "Job",
@@ -21,6 +22,10 @@ __all__ = [
     "settle",
     "settle_all",
 ]
+
+
+BATCH_DELAY = 0.002
+"""Seconds for which a batch collects commands, while they arrive independently of each other."""
 
 
 class QueueStopped(Exception):
@@ -125,6 +130,7 @@ class CommandQueue:
         max_commands: int,
         patience: float,
         on_busy: Callable[[], None],
+        batch_delay: float = BATCH_DELAY,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
@@ -134,7 +140,7 @@ class CommandQueue:
         self._patience = patience
         self._on_busy = on_busy
         self._queue: deque[Job] = deque()
-        self._batch_delay = BatchDelay()
+        self._batch_delay = BatchDelay(batch_delay)
         self._timer: asyncio.Handle | None = None
         self._shared = False  # the last batch had several commands
         self._stopped = False

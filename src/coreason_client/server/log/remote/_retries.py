@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ...._retry import Backoff
 from ._clocks import Mark, RunClock
-from ._command_queue import CommandQueue, MakeLink, PatienceExceeded
+from ._command_queue import BATCH_DELAY, CommandQueue, MakeLink, PatienceExceeded
 
 __all__ = ["RemoteStore"]
 
@@ -57,7 +57,9 @@ class RemoteStore(ABC):
     def _is_timeout(self, error: Exception) -> bool:
         """Return True if an attempt has waited for the whole reply timeout."""
 
-    def _make_queue(self, links: Sequence[MakeLink], max_commands: int) -> CommandQueue:
+    def _make_queue(
+        self, links: Sequence[MakeLink], max_commands: int, batch_delay: float = BATCH_DELAY
+    ) -> CommandQueue:
         queue = CommandQueue(
             links,
             self._clock,
@@ -65,6 +67,7 @@ class RemoteStore(ABC):
             max_commands=max_commands,
             patience=self._patience,
             on_busy=self._start_ticking,
+            batch_delay=batch_delay,
         )
         self._queues.append(queue)
         return queue
