@@ -1,5 +1,6 @@
 """The address of a database without its credentials, and the errors of a server."""
 
+import re
 from dataclasses import dataclass, field
 from ssl import SSLCertVerificationError
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -41,6 +42,8 @@ _TRANSIENT = frozenset(
     {"25006", "40001", "40P01", "53300", "55P03", "57014", "57P01", "57P02", "57P03", "57P05"}
 )
 _READ_ONLY = "25006"
+_HOST = re.compile(r"(?:\[[^]]*\]|[^:[\]]*)(?::\d{1,5})?", re.ASCII)
+_PORTS = re.compile(r"[\d,]*", re.ASCII)
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})  # schema, table, function
 _DENIED = "42501"
 
@@ -76,12 +79,17 @@ def parse_address(url: str, name: str = "url") -> Address:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ArgumentError(name, "must be a URL with valid hosts") from None
+        raise ArgumentError(name, "must be a URL with valid hosts and ports") from None
     if parts.scheme not in ("postgresql", "postgres"):
         raise ArgumentError(name, "must start with postgresql://")
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":  # they are shown, or not understood
+        raise ArgumentError(name, "must have %2F for /, %3F for ? and %23 for # in its password")
     user, _, hosts = parts.netloc.rpartition("@")
     username, _, password = user.partition(":")
     options = parse_qs(parts.query)
+    ports = ",".join(options.get("port", []))
+    if not (all(map(_HOST.fullmatch, hosts.split(","))) and _PORTS.fullmatch(ports)):
+        raise ArgumentError(name, "must be a URL with valid hosts and ports")
     hosts = hosts or ",".join(options.get("host", []))
     secrets = (unquote(password), *options.get("password", []), unquote(username))
     return Address(
@@ -133,6 +141,8 @@ def rejected(address: Address, schema: str, error: Exception) -> LogUnavailable:
     if isinstance(error, QueueStopped):
         return LogUnavailable(f"the log on {address.shown} has been stopped")
     code, reason = getattr(error, "sqlstate", None), _reason(address, error)
+    if isinstance(error, OSError):
+        return LogUnavailable(f"the database {address.shown} cannot be reached: {reason}")
     if code in _NOT_THERE:
         return LogUnavailable(
             f"the database {address.shown} does not have what the log needs in the schema "
