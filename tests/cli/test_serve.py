@@ -268,7 +268,7 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
         (
             ["--workers", "2"],
             2,
-            "--workers must be 1 with MemoryStreamLog, .* got 2: add --store postgresql://HOST or .*",
+            "--workers must be 1 with MemoryStreamLog, .* got 2: add --store postgresql:.* or .*",
         ),
         (
             ["--workers", "2", "--log", "sqlite:x.db"],
