@@ -16,14 +16,14 @@ from itertools import islice
 from struct import Struct, pack
 from uuid import UUID
 
-__all__ = ["StagedEntries", "pack_run", "pack_runs", "unpack_record", "unpack_run"]
+__all__ = ["RUN_BYTES", "StagedEntries", "pack_run", "pack_runs", "unpack_record", "unpack_run"]
 
 _HEAD = Struct("<16sQ")
 _HEAD_OF_ONE = Struct("<16sQII")  # of an append with one entry, the usual case
 _NUMBER = Struct("<I")
 # Whole runs are read for a page, so a run is smaller than a page.
 _RUN_ENTRIES = 256
-_RUN_BYTES = 65_536
+RUN_BYTES = 65_536
 
 
 def pack_run(entries: Sequence[bytes]) -> bytes:
@@ -37,7 +37,7 @@ def pack_runs(first_seq: int, entries: Iterable[bytes]) -> Iterator[tuple[int, b
     part: list[bytes] = []
     size = 0
     for entry in entries:
-        if part and (len(part) == _RUN_ENTRIES or size + len(entry) > _RUN_BYTES):
+        if part and (len(part) == _RUN_ENTRIES or size + len(entry) > RUN_BYTES):
             yield first_seq, pack_run(part)
             first_seq += len(part)
             part, size = [], 0

@@ -16,6 +16,7 @@ __all__ = [
     "DATABASE_ERRORS",
     "Address",
     "StandbyMissing",
+    "StreamBusy",
     "UnknownOutcome",
     "is_read_only",
     "is_transient",
@@ -54,6 +55,10 @@ class UnknownOutcome(Exception):
 
 class StandbyMissing(Exception):
     """A call waits for a standby."""
+
+
+class StreamBusy(Exception):
+    """Another call has locked the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ def is_transient(error: Exception) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         return code in _TRANSIENT or code.startswith(_TRANSIENT_CLASSES)
-    return isinstance(error, (*DATABASE_ERRORS, UnknownOutcome, StandbyMissing))
+    return isinstance(error, (*DATABASE_ERRORS, StandbyMissing, StreamBusy, UnknownOutcome))
 
 
 def unreachable(address: Address, patience: float, exceeded: PatienceExceeded) -> LogUnavailable:

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from ....errors import ArgumentError
 from ...errors import Fenced, LogUnavailable, UnknownStream
 from .._rules import check_last_entries, make_page, new_epoch, take_page, text
-from .._staging import pack_runs, unpack_run
+from .._staging import RUN_BYTES, pack_runs, unpack_run
 from ..base import (
     DEFAULT_LEASE,
     MAX_TURN_BYTES,
@@ -288,8 +288,9 @@ class PostgresStreamLog(RemoteLog[Session]):
     async def _load_page(
         self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int
     ) -> Page:
+        # A part of the first run may be before the position, so a little more than a page.
         rows = await self._session().store.read(
-            "read", stream_id, after_seq, max(limit, 1), PAGE_BYTES
+            "read", stream_id, after_seq, max(limit, 1), PAGE_BYTES + RUN_BYTES
         )
         if not rows:
             raise UnknownStream(stream_id)

@@ -13,6 +13,7 @@ from ._errors import (
     DATABASE_ERRORS,
     Address,
     StandbyMissing,
+    StreamBusy,
     UnknownOutcome,
     is_transient,
     rejected,
@@ -23,9 +24,9 @@ __all__ = ["Append", "Store"]
 
 T = TypeVar("T")
 
-# Six connections for each event loop, and one that listens. Two for appends: while one waits for
-# its commit, the other one collects the next ones.
-_APPEND_LINKS = 2
+# Five connections for each event loop, and one that listens. One for appends: they are cheaper the
+# more of them share a call, and those of a stream stay in order.
+_APPEND_LINKS = 1
 _READ_LINKS = 2
 _CALL_LINKS = 2
 _APPENDS_AT_ONCE = 128
@@ -51,7 +52,11 @@ class Store(RemoteStore):
     `clock` returns the time that the functions use; None is the clock of the database.
     """
 
-    failures = (*DATABASE_ERRORS, UnknownOutcome, StandbyMissing, PatienceExceeded, QueueStopped)
+    failures = (
+        *DATABASE_ERRORS,
+        *(StandbyMissing, StreamBusy, UnknownOutcome),
+        *(PatienceExceeded, QueueStopped),
+    )
 
     def __init__(
         self,
@@ -130,25 +135,27 @@ class Store(RemoteStore):
         return self._begin(self._appends, append, read)
 
     async def _append(self, connection: Connection, jobs: Sequence[Job]) -> Sequence[Any]:
-        """Append to all streams in the order of their ids, to one that occurs twice in turn."""
+        """Append to all streams with one call; to one that occurs twice, with the next one."""
         replies: dict[int, Any] = {}
-        left = sorted(range(len(jobs)), key=lambda place: jobs[place].command[0].int)
+        left = list(range(len(jobs)))
         while left:
-            places, left = _first_of_each(left, jobs)
+            first = {jobs[place].command[0]: place for place in reversed(left)}
+            places = sorted(first.values())
             rows = await self._append_some(connection, [jobs[place].command for place in places])
             replies.update(zip(places, rows, strict=True))
+            left = [place for place in left if place not in replies]
         return [replies[place] for place in range(len(jobs))]
 
     async def _append_some(self, connection: Connection, appends: Sequence[Any]) -> Sequence[Any]:
         ids, epochs, firsts, counts, endings, runs, note_firsts, notes = zip(*appends, strict=True)
-        rows: Sequence[Any] = await connection.fetch(
+        rows = await connection.fetch(
             self._text("append", 11),
             self.now(),
             *(ids, epochs, firsts, counts, endings),
             *([len(one) for one in runs], [run for one in runs for run in one]),
             *(note_firsts, [len(one) for one in notes], [note for one in notes for note in one]),
         )
-        return rows
+        return [StreamBusy() if row["state"] == "busy" else row for row in rows]
 
     def _text(self, function: str, count: int) -> str:
         """Return the statement that calls a function."""
@@ -177,15 +184,3 @@ async def _call(connection: Connection, jobs: Sequence[Job]) -> Sequence[Any]:
     if callable(text):
         return [await text(connection)]
     return [await connection.fetch(text, *arguments)]
-
-
-def _first_of_each(places: Sequence[int], jobs: Sequence[Job]) -> tuple[list[int], list[int]]:
-    """Return the first append of each stream, and the others; they are sorted by stream."""
-    first: list[int] = []
-    others: list[int] = []
-    known: UUID | None = None
-    for place in places:
-        stream_id = jobs[place].command[0]
-        (others if stream_id == known else first).append(place)
-        known = stream_id
-    return first, others

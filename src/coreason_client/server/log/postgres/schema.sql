@@ -231,7 +231,8 @@ END $$;
 
 -- Append to a stream. `ending` is the outcome, NULL for an append that does not end it; `note` is the
 -- number of the first note, NULL without a journal. The state is 'ok', 'held' for a repetition,
--- 'gap', 'fenced' or 'unknown'; `last` is the number of the last entry before the append.
+-- 'gap', 'fenced', 'unknown', or 'busy' if another call has locked the stream: nobody waits for it,
+-- because other streams may share the call. `last` is the last number before the append.
 CREATE FUNCTION {schema}.append_one(
   given float8, p_id uuid, p_epoch bigint, first bigint, count int, ending bytea, runs bytea[],
   note int, notes bytea[],
@@ -247,8 +248,12 @@ DECLARE
   size int;
 BEGIN
   SELECT n, epoch, ended_at, cancel_requested, claimed_seq, claimed_note, last_seq INTO s
-    FROM {schema}.streams WHERE stream_id = p_id FOR NO KEY UPDATE;
-  IF NOT FOUND THEN state := 'unknown'; RETURN; END IF;
+    FROM {schema}.streams WHERE stream_id = p_id FOR NO KEY UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    PERFORM FROM {schema}.streams WHERE stream_id = p_id;
+    state := CASE WHEN FOUND THEN 'busy' ELSE 'unknown' END;
+    RETURN;
+  END IF;
   cancel := s.cancel_requested;
   last := s.last_seq;
   IF last IS NULL THEN
@@ -287,9 +292,8 @@ BEGIN
   END IF;
 END $$;
 
--- Append to several streams, in the order of their ids: so no two calls wait for each other. A
--- refused append is a row like all others, so it does not fail the rest. `runs` and `notes` have
--- those of all appends, one after the other.
+-- Append to several streams. A refused append is a row like all others, so it does not fail the
+-- rest. `runs` and `notes` have those of all appends, one after the other.
 CREATE FUNCTION {schema}.append(
   given float8, ids uuid[], epochs bigint[], firsts bigint[], counts int[], endings bytea[],
   run_counts int[], runs bytea[], note_firsts int[], note_counts int[], notes bytea[],
@@ -325,11 +329,12 @@ BEGIN
   FROM {schema}.streams s, LATERAL (
     SELECT min(first_seq) AS first, max(last_seq) AS upto, array_agg(run ORDER BY last_seq) AS runs
     FROM (
-      SELECT r.first_seq, r.last_seq, r.run,
-        sum(octet_length(r.run)) OVER (ORDER BY r.last_seq) - octet_length(r.run) AS size_before
-      FROM {schema}.runs r WHERE r.n = s.n AND r.last_seq > after
-      ORDER BY r.last_seq LIMIT max_runs
-    ) chosen WHERE size_before <= max_bytes
+      SELECT r.first_seq, r.last_seq, r.run, sum(size) OVER (ORDER BY r.last_seq) - size AS before
+      FROM {schema}.runs r, LATERAL (
+        SELECT octet_length(r.run) - 4 * (r.last_seq - r.first_seq + 2) AS size  -- of its entries
+      ) sizes
+      WHERE r.n = s.n AND r.last_seq > after ORDER BY r.last_seq LIMIT max_runs
+    ) chosen WHERE before <= max_bytes
   ) p
   WHERE s.stream_id = p_id;
 END $$;
@@ -746,6 +751,7 @@ BEGIN
   END IF;
   SELECT a.state, a.last INTO state, last FROM {schema}.append_one(given, p_id, p_epoch, p_first,
     p_count, p_outcome, runs, NULL, NULL) a;
+  IF state = 'busy' THEN RAISE lock_not_available; END IF;
   IF state NOT IN ('ok', 'held') THEN RETURN; END IF;
   IF p_conversation IS NOT NULL THEN
     PERFORM {schema}.add_turn(given, p_conversation, p_id, p_turn, p_epoch, max_turns, max_bytes);
