@@ -520,5 +520,13 @@ def shared_server() -> PostgresServer:
     return PostgresServer()
 
 
+@cache
+def shared_pooler() -> PgBouncer:
+    """A pooler in front of the shared server, with fewer connections than its clients have."""
+    pooler = PgBouncer(shared_server(), "transaction", pool_size=3)
+    atexit.register(pooler.close)
+    return pooler
+
+
 def fresh_schema() -> str:
     return f"t{uuid4().hex[:12]}"

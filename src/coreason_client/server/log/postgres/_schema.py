@@ -92,7 +92,9 @@ async def _create(connection: Any, address: Address, schema: str) -> None:
 
 
 async def _find_version(connection: Any, address: Address, schema: str) -> int | None:
-    if await connection.fetchval(f"SELECT to_regclass('{schema}.schema_version')") is None:
+    # A query, because `to_regclass` may answer from a cache that does not know a new table.
+    known = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'schema_version'"
+    if await connection.fetchval(known, schema) is None:
         return None
     row = await connection.fetchrow(f"SELECT version, oldest FROM {schema}.schema_version")  # noqa: S608
     version, oldest = row
