@@ -47,6 +47,7 @@ _HOST = re.compile(r"(?:\[[^]]*\]|[^:[\]]*)(?::\d{1,5})?", re.ASCII)
 _PORTS = re.compile(r"[\d,]*", re.ASCII)
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})  # schema, table, function
 _DENIED = "42501"
+_NOT_PREPARED = frozenset({"26000", "42P05"})  # there is no such statement, or it is another one
 
 
 class UnknownOutcome(Exception):
@@ -153,6 +154,11 @@ def rejected(address: Address, schema: str, error: Exception) -> LogUnavailable:
             f"the database {address.shown} does not have what the log needs in the schema "
             f"{schema}: {reason}; create it with `coreason store upgrade URL`"
         )
+    if code in _NOT_PREPARED:
+        return LogUnavailable(
+            f"the address {address.shown} is that of a pooler that gives each transaction another "
+            "connection: pass listen_url, or use a direct address"
+        )
     if code == _DENIED:
         return LogUnavailable(
             f"the database {address.shown} denies access: {reason}; give the role the rights that "
@@ -162,4 +168,5 @@ def rejected(address: Address, schema: str, error: Exception) -> LogUnavailable:
 
 
 def _reason(address: Address, error: Exception) -> str:
-    return address.redact(str(error).strip() or type(error).__name__)
+    lines = str(error).strip().splitlines()  # the others are for users of the library
+    return address.redact(lines[0] if lines else type(error).__name__)
