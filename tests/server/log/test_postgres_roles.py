@@ -40,8 +40,9 @@ AGENT = AgentVersion("agent", "1")
 def server() -> Iterator[PostgresServer]:
     """A server of which an administrator has prepared the database, as the page says."""
     with PostgresServer() as own:
-        own.execute("CREATE DATABASE agents")
-        asyncio.run(execute(url_of(own, "postgres"), SQL["administrator.sql"]))
+        own.execute("CREATE ROLE administrator LOGIN CREATEROLE CREATEDB")  # as of a service
+        asyncio.run(execute(url_of(own, "administrator", "postgres"), "CREATE DATABASE agents"))
+        asyncio.run(execute(url_of(own, "administrator"), SQL["administrator.sql"]))
         yield own
 
 

@@ -32,7 +32,7 @@ Examples:
   coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt
   coreason serve my_module:agent --ssl-certfile cert.pem --ssl-keyfile key.pem
   coreason serve my_module:agent --uds agent.sock --root-path /agent
-  coreason serve my_module:agent --store postgresql://me@127.0.0.1/agents --workers 3
+  coreason serve my_module:agent --store postgresql://me@db/agents --workers 3
   coreason serve my_module:agent --store valkey://127.0.0.1:6379 --workers 3
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."
   coreason serve --open
