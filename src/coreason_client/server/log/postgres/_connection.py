@@ -10,8 +10,8 @@ import asyncpg  # type: ignore[import-untyped]
 
 from ...errors import LogUnavailable
 from ..remote._command_queue import Health, Job, QueueStopped, fail, settle
-from ..remote._identity import ServerIdentity
-from ._errors import Address, StandbyMissing, UnknownOutcome, is_read_only
+from ..remote._store import ServerIdentity
+from ._errors import DatabaseAddress, StandbyMissing, UnknownOutcome, is_read_only
 
 __all__ = ["Connection", "PostgresLink", "Server"]
 
@@ -39,7 +39,7 @@ class Server(ServerIdentity):
 
     def __init__(
         self,
-        address: Address,
+        address: DatabaseAddress,
         *,
         pooled: bool,
         replicas: int,
