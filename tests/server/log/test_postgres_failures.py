@@ -191,6 +191,8 @@ async def test_a_missing_standby_is_reported_and_waited_for(
             with pytest.raises(LogUnavailable, match="no standby of the database"):
                 await log.append(stream.stream_id, 1, 1, [b"1"])
             assert log.degraded == "standby missing"
+            await log.meta(stream.stream_id)  # a read does not wait
+            assert log.degraded == "standby missing"
             failed = await asyncio.gather(
                 *(log.append(other.stream_id, 1, 1, [b"1"]) for other in others),
                 return_exceptions=True,

@@ -32,10 +32,7 @@ _CLOSE_SECONDS = 1.0
 
 
 class Server(ServerIdentity):
-    """The server of one event loop: how to connect to it, and what its connections have seen.
-
-    `standby_missing` is True while a call waits for a standby that does not answer.
-    """
+    """The server of one event loop: how to connect to it, and what its connections have seen."""
 
     def __init__(
         self,
@@ -48,7 +45,7 @@ class Server(ServerIdentity):
     ) -> None:
         super().__init__(address.shown, listeners)
         self.address = address
-        self.standby_missing = False
+        self._waiting: set[object] = set()  # the links whose calls wait for a standby
         self._replicas = replicas
         self._timeout = timeout
         self._options: dict[str, Any] = {"timeout": timeout}
@@ -56,6 +53,11 @@ class Server(ServerIdentity):
             self._options["statement_cache_size"] = 0
         if address.several:
             self._options["target_session_attrs"] = "primary"
+
+    @property
+    def standby_missing(self) -> bool:
+        """True while a call waits for a standby that does not answer."""
+        return bool(self._waiting)
 
     async def connect(self, url: str | None = None) -> tuple[Connection, int]:
         """Return a new connection to the primary, and the process that serves it.
@@ -104,16 +106,15 @@ class Server(ServerIdentity):
             connection.terminate()
         return bool(event == "SyncRep")
 
-    def report_standby(self, *, missing: bool) -> None:
-        """Record whether a standby confirms commits, and log a change."""
-        if missing != self.standby_missing:
-            self.standby_missing = missing
+    def report_wait(self, link: object, *, waits: bool) -> None:
+        """Record whether the call of a link waits for a standby, and log a change."""
+        missing = self.standby_missing
+        (self._waiting.add if waits else self._waiting.discard)(link)
+        if self.standby_missing != missing:
             logger.warning(
                 "the standby of the database %s %s",
                 self.shown,
-                "does not confirm commits: they wait for it"
-                if missing
-                else "confirms commits again",
+                "confirms commits again" if missing else "does not confirm commits: they wait",
             )
 
 
@@ -203,9 +204,9 @@ class PostgresLink:
             replies = await self._execute(await self._connected(), jobs)
             if self._unconfirmed:
                 raise UnknownOutcome("the wait for a standby was cancelled")
-            self._server.report_standby(missing=False)
         except Exception as error:  # noqa: BLE001 - it is raised to the callers
             replies = [self._handle(error)] * len(jobs)
+        self._server.report_wait(self, waits=False)
         self._jobs, self._task = (), None
         for job, reply in zip(jobs, replies, strict=True):
             settle(job, reply, self._health)
@@ -245,7 +246,7 @@ class PostgresLink:
         connection = self._connection
         try:
             if await self._server.waits_for_standby(self._pid):
-                self._server.report_standby(missing=True)
+                self._server.report_wait(self, waits=True)
                 self._health.error = StandbyMissing("a commit waits for a standby")
                 self._sent_at = self._health.clock.now
             elif connection is self._connection and self._task is not None:
