@@ -48,7 +48,7 @@ class Server(ServerIdentity):
         self._waiting: set[object] = set()  # the links whose calls wait for a standby
         self._replicas = replicas
         self._timeout = timeout
-        self._options: dict[str, Any] = {"timeout": timeout}
+        self._options: dict[str, Any] = {}
         if pooled:  # a transaction of a pooler does not have the statements of the one before
             self._options["statement_cache_size"] = 0
         if address.several:
@@ -59,14 +59,17 @@ class Server(ServerIdentity):
         """True while a call waits for a standby that does not answer."""
         return bool(self._waiting)
 
-    async def connect(self, url: str | None = None) -> tuple[Connection, int]:
+    async def connect(
+        self, url: str | None = None, timeout: float | None = None
+    ) -> tuple[Connection, int]:
         """Return a new connection to the primary, and the process that serves it.
 
         Raises:
             PostgresError: among others ReadOnlySQLTransactionError, if the server is a standby.
             LogUnavailable: the database has settings with which the log does not work.
         """
-        connection = await asyncpg.connect(url or self.address.url, **self._options)
+        options = {"timeout": timeout or self._timeout, **self._options}
+        connection = await asyncpg.connect(url or self.address.url, **options)
         try:
             standby, started, *settings, pid = await connection.fetchrow(_LOGIN)
             if standby:
@@ -92,13 +95,14 @@ class Server(ServerIdentity):
 
     async def waits_for_standby(self, pid: int) -> bool:
         """Return True if a process of the server waits for a standby, as a new connection sees."""
+        seconds = self._timeout / 2  # so that there is still time for another attempt
         try:
-            connection, _ = await self.connect()
+            connection, _ = await self.connect(timeout=seconds)
         except Exception:  # noqa: BLE001 - the caller tries again, and gets the error
             return False
         try:
             event = await connection.fetchval(
-                "SELECT wait_event FROM pg_stat_activity WHERE pid = $1", pid, timeout=self._timeout
+                "SELECT wait_event FROM pg_stat_activity WHERE pid = $1", pid, timeout=seconds
             )
         except Exception:  # noqa: BLE001 - as above
             return False
@@ -243,15 +247,18 @@ class PostgresLink:
             self._unconfirmed = True
 
     async def _check_silence(self) -> None:
-        connection = self._connection
+        silent = self._task
         try:
-            if await self._server.waits_for_standby(self._pid):
+            waits = await self._server.waits_for_standby(self._pid)
+            if self._task is not silent or self._connection is None:
+                return  # the reply has arrived meanwhile
+            if waits:
                 self._server.report_wait(self, waits=True)
                 self._health.error = StandbyMissing("a commit waits for a standby")
                 self._sent_at = self._health.clock.now
-            elif connection is self._connection and self._task is not None:
+            else:
                 self._timed_out = True
-                connection.terminate()
+                self._connection.terminate()
         finally:
             self._probe = None
 
