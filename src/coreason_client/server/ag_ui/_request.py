@@ -10,7 +10,8 @@ from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import Options
-from ..answer import Question, as_text
+from ..answer import Question
+from ..answer._writer import as_text
 from ..engine._runtime import Runtime
 from ..http._admission import ParsedBody, StreamRequest
 from ..http._body import fingerprint

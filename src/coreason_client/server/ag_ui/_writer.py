@@ -17,7 +17,6 @@ from pydantic_core import from_json, to_json
 
 from ..answer import (
     AnswerEvent,
-    AnswerFold,
     Artifact,
     Began,
     Cited,
@@ -33,11 +32,9 @@ from ..answer import (
     ToolCall,
     ToolResult,
     Warned,
-    Writer,
-    arguments_json,
-    as_text,
-    cut,
 )
+from ..answer._fold import AnswerFold
+from ..answer._writer import Writer, arguments_json, as_text, cut
 from ..http._questions import question_id
 from . import AGUI
 from ._input import RunInput

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..answer import valid_entries
+from ..answer._entries import valid_entries
 from ..engine._runtime import Runtime
 from ..errors import PositionGone, UnknownStream
 from ..http._admission import Admission, StreamRequest, owned

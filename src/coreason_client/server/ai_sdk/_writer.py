@@ -12,7 +12,6 @@ from uuid import UUID
 
 from ..answer import (
     AnswerEvent,
-    AnswerFold,
     Artifact,
     Began,
     Cited,
@@ -30,11 +29,9 @@ from ..answer import (
     ToolCall,
     ToolResult,
     Warned,
-    Writer,
-    as_text,
-    cut,
-    event_frame,
 )
+from ..answer._fold import AnswerFold
+from ..answer._writer import Writer, as_text, cut, event_frame
 from ..http._questions import question_id
 from . import AnswerFacts, is_call_id, message_id, repeated_call_id
 

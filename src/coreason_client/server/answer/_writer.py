@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 
 from pydantic_core import from_json, to_json
 
+from . import AnswerEvent, Artifact, Markdown, Media, Part, Rewound, as_markdown
 from ._entries import as_packet, delta_json, is_single, split_entries, valid_entries
-from ._events import AnswerEvent, Artifact, Markdown, Media, Part, Rewound, as_markdown
 from ._fold import AnswerFold
 
 __all__ = ["Writer", "arguments_json", "as_text", "cut", "event_frame"]

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from starlette.types import Send
 
-from ..answer import Writer, has_rewind, split_entries, valid_entries
+from ..answer._entries import has_rewind, split_entries, valid_entries
+from ..answer._writer import Writer
 from ..engine._runtime import Runtime
 from ..log.base import Follower, Page, StreamLog, StreamMeta
 from ._cursor import Cursor

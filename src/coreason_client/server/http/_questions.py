@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 from uuid import UUID
 
-from ..answer import Question, asked_question
+from ..answer import Question
+from ..answer._fold import asked_question
 from ..engine._conversation import COMPLETE
 from ..errors import PositionGone, UnknownStream
 from ..log.base import StreamLog, StreamMeta

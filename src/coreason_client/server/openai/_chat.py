@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from ..answer import AnswerEvent, Cited, Finished, Rewound, Text, Thought, event_frame
+from ..answer import AnswerEvent, Cited, Finished, Rewound, Text, Thought
+from ..answer._writer import event_frame
 from ..log.base import StreamMeta
 from ._errors import error_object
 from ._writer import REWOUND, TextWriter, annotation

@@ -15,7 +15,7 @@ from coreason_manifest.definitions.message import (
     UriPart,
 )
 
-from ..answer import as_text
+from ..answer._writer import as_text
 from ..http._chat_body import bad_request, call_part, resource_part, result_part
 
 __all__ = ["chat_message", "input_item", "item_messages"]

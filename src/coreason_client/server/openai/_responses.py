@@ -17,10 +17,8 @@ from ..answer import (
     Thought,
     ToolCall,
     ToolResult,
-    arguments_json,
-    as_text,
-    cut,
 )
+from ..answer._writer import arguments_json, as_text, cut
 from ..log.base import StreamMeta
 from ._stored import response_id
 from ._writer import REWOUND, TextWriter, annotation

@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..answer import Writer, has_rewind
+from ..answer._entries import has_rewind
+from ..answer._writer import Writer
 from ..engine._conversation import question_of
 from ..engine._runtime import Runtime
 from ..errors import RequestConflict, UnknownStream
