@@ -14,6 +14,7 @@ from ..answer import Question
 from ..answer._writer import as_text
 from ..engine._runtime import Runtime
 from ..http._admission import ParsedBody, StreamRequest
+from ..http._answers import CONFLICT
 from ..http._body import fingerprint
 from ..http._chat_body import Ask, check_sizes, json_object, request_of
 from ..http._chats import Chat, Note
@@ -24,10 +25,8 @@ from ..http._questions import answer_note, asking_stream, open_question, questio
 from ..log.base import StreamLog, StreamMeta
 from ._input import RunInput, run_input
 
-__all__ = ["CONFLICT", "EventId", "RunRequest", "find_run"]
+__all__ = ["EventId", "RunRequest", "find_run"]
 
-CONFLICT: Final = "request-conflict"
-"""The name of the refusal of a request that differs from the one before."""
 _PROTOCOL: Final = "ag-ui"
 _EVENT_ID = re.compile(r"([^.]+)(\.s)?\.(0|[1-9][0-9]{0,8})", re.ASCII)
 

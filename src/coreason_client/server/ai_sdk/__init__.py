@@ -7,13 +7,12 @@ handlers.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
-from ...errors import ArgumentError
-from .._options import check_api_path
+from .._options import check_api_path, check_max_tool_result
 
 __all__ = [
     "AISDK",
@@ -23,18 +22,14 @@ __all__ = [
     "facts_in",
     "is_call_id",
     "message_id",
-    "message_stream",
     "repeated_call_id",
     "run_id",
-    "run_stream",
-    "settings_of",
 ]
 
 CAPABILITIES: Final = ("reset-step", "tool-approval-request", "tool-approval-response")
 """The chunks that not every version of the SDK knows; a request names those that may be sent."""
 
 _FINGERPRINT: Final = "ai-sdk:"
-_ID = re.compile(r"(msg|run)_([0-9a-f]{32})", re.ASCII)
 _REPEATED = re.compile(r"-repeat-[0-9]+\Z", re.ASCII)
 
 
@@ -56,18 +51,7 @@ class AISDK:
 
     def __post_init__(self) -> None:
         check_api_path("path", self.path)
-        if type(self.max_tool_result) is not int or self.max_tool_result < 0:
-            rule = "must be a whole number, 0 or more"
-            raise ArgumentError("max_tool_result", rule, self.max_tool_result)
-
-
-def settings_of(ai_sdk: bool | AISDK) -> AISDK:
-    """Return the settings; True has all defaults."""
-    if ai_sdk is True:
-        return AISDK()
-    if not isinstance(ai_sdk, AISDK):
-        raise ArgumentError("ai_sdk", "must be True, False or an AISDK", type(ai_sdk).__name__)
-    return ai_sdk
+        check_max_tool_result(self.max_tool_result)
 
 
 class Approval(NamedTuple):
@@ -124,25 +108,10 @@ def run_id(stream_id: UUID) -> str:
 
 
 def repeated_call_id(call_id: str, count: int) -> str:
-    """Return the id of a call whose id was used before; a client needs different ones."""
-    return f"{call_id}-repeat-{count}"
+    """Return the id of a call whose id is used for this time; a client needs different ones."""
+    return call_id if count == 1 else f"{call_id}-repeat-{count}"
 
 
 def is_call_id(given: str, call_id: str) -> bool:
     """Return True if a client may know a call under this id."""
     return given == call_id or _REPEATED.sub("", given) == call_id
-
-
-def message_stream(given: Any) -> UUID | None:
-    """Return the stream that has begun a message, None if the id has another form."""
-    return _stream(given, "msg")
-
-
-def run_stream(given: Any) -> UUID | None:
-    """Return the stream that an id of a run names, None if it has another form."""
-    return _stream(given, "run")
-
-
-def _stream(given: Any, prefix: str) -> UUID | None:
-    found = _ID.fullmatch(given) if isinstance(given, str) else None
-    return UUID(found[2]) if found is not None and found[1] == prefix else None

@@ -32,11 +32,10 @@ from ..http._chat_body import (
     json_object,
     request_of,
 )
-from ..http._chats import Chat, Note, session_of
-from ..http._decision import RequestFacts
+from ..http._chats import Chat, Note, session_of, stream_in
 from ..http._questions import answer_note, asking_stream, open_question, question_not_open
 from ..log.base import StreamLog, StreamMeta
-from . import CAPABILITIES, AnswerFacts, Approval, is_call_id, run_stream
+from . import CAPABILITIES, AnswerFacts, Approval, is_call_id
 from ._messages import approval_in, messages_of
 
 __all__ = ["PROTOCOL", "PageRequest", "check_chat_id"]
@@ -69,10 +68,6 @@ class PageRequest(StreamRequest):
         super().__init__(request)
         self._options = options
         self._note: Note | None = None
-
-    def facts(self, principal: str) -> RequestFacts:
-        """Return that the head names nothing."""
-        return RequestFacts(principal)
 
     def parse(self, body: bytes) -> ParsedBody:
         """Validate the body.
@@ -160,7 +155,7 @@ def check_chat_id(chat_id: Any) -> str:
     if not is_id(chat_id) or "/" in chat_id:
         rule = f"must have 1 to {MAX_ID} printable characters and no slash"
         raise bad_request("id", f"id {rule}.")
-    if run_stream(chat_id) is not None:
+    if stream_in("run", chat_id) is not None:
         raise bad_request("id", "id must not be the id of a run.")
     return chat_id
 

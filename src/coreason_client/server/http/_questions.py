@@ -5,7 +5,6 @@ log decides between two answers, whichever replicas get them. It can be answered
 with the answer has failed.
 """
 
-import re
 from collections.abc import Callable
 from uuid import UUID
 
@@ -15,12 +14,10 @@ from ..engine._conversation import COMPLETE
 from ..errors import PositionGone, UnknownStream
 from ..log.base import StreamLog, StreamMeta
 from ._answers import load_entries
-from ._chats import Chat, Note
+from ._chats import Chat, Note, stream_in
 from ._problems import Problem
 
 __all__ = ["answer_note", "asking_stream", "open_question", "question_id", "question_not_open"]
-
-_QUESTION = re.compile(r"question_([0-9a-f]{32})", re.ASCII)
 
 
 def question_id(stream_id: UUID) -> str:
@@ -34,10 +31,9 @@ def asking_stream(given: str) -> UUID:
     Raises:
         Problem: 409, there is no such question.
     """
-    found = _QUESTION.fullmatch(given)
-    if found is None:
+    if (found := stream_in("question", given)) is None:
         raise question_not_open()
-    return UUID(found[1])
+    return found
 
 
 def question_not_open() -> Problem:

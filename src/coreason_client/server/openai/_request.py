@@ -9,7 +9,7 @@ messages:
 * `conversation` is the name of a conversation in the store.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -76,7 +76,7 @@ class Asked:
     includes_usage: bool = False
 
 
-class OpenAIRequest(StreamRequest):
+class OpenAIRequest(StreamRequest, ABC):
     """A request that opens a stream; `asked` is set once its body has been read."""
 
     asked: Asked
