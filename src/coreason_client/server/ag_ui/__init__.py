@@ -4,11 +4,15 @@ This module has its settings. `_routes.py` has the handlers.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from ...errors import ArgumentError
 from .._options import check_api_path, check_max_tool_result
 
-__all__ = ["AGUI"]
+__all__ = ["AGUI", "PROTOCOL"]
+
+PROTOCOL: Final = "ag-ui"
+"""The name under which the threads of this protocol are noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

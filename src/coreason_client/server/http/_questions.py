@@ -51,13 +51,13 @@ async def answer_note(
     note: Note,
     fingerprint: str,
     joins: Callable[[StreamMeta], bool] = lambda _: True,
-) -> Note:
-    """Return the note of the request that answers a question, which the key of `note` names.
+) -> tuple[Note, StreamMeta | None]:
+    """Return the note of a request whose key `note` has, and the stream that it joins.
 
-    `joins` says whether the same answer joins a stream.
+    `joins` says whether the same request joins a stream.
 
     Raises:
-        Problem: 409, another request has answered it.
+        Problem: 409, the key is that of a question, which another request has answered.
         LogError: the log does not answer.
     """
     while (found := await log.find(principal, note.request_id)) is not None:
@@ -67,7 +67,7 @@ async def answer_note(
         if not is_same and found.outcome in (None, COMPLETE):
             raise question_not_open()
         note = note._replace(number=note.number + 1)
-    return note
+    return note, found
 
 
 async def open_question(log: StreamLog, chat: Chat, note: Note, asked: UUID) -> Question:

@@ -162,12 +162,7 @@ class ResponseWriter(TextWriter):
     def _message(self, text: str, status: str) -> _JSON:
         annotations = list(self._annotations)
         part = {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
-        return {
-            "type": "message",
-            "status": status,
-            "role": "assistant",
-            "content": [part],
-        }
+        return {"type": "message", "status": status, "role": "assistant", "content": [part]}
 
     def _cite(self, event: answer.Cited) -> None:
         self._add_all(self.fold.begin_text())

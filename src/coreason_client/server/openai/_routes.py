@@ -14,14 +14,7 @@ from ..engine._conversation import question_of
 from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._admission import Admitted, StreamRequest, owned
-from ..http._answers import (
-    CONFLICT,
-    AnswerRoutes,
-    AnswerStream,
-    load_entries,
-    resumed,
-    write_all,
-)
+from ..http._answers import CONFLICT, AnswerRoutes, AnswerStream, load_entries, resumed, write_all
 from ..http._chat_body import bad_request
 from ..http._decision import RequestFacts
 from ..http._gate import Gate
