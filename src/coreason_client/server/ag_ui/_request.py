@@ -21,7 +21,7 @@ from ..http._chats import Chat, Note
 from ..http._cursor import Cursor, parse_cursor
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
-from ..http._questions import answer_note, asking_stream, open_question, question_not_open
+from ..http._questions import asking_stream, joined_stream, open_question, question_not_open
 from ..log.base import StreamLog, StreamMeta
 from . import PROTOCOL
 from ._input import RunInput, run_input
@@ -75,7 +75,7 @@ class RunRequest(StreamRequest):
         note, asked = _run_note(run.run_id), _asked(run)
         if asked is not None:
             note = Note(f"{PROTOCOL}:answer:{asked.hex}")
-            note, found = await answer_note(log, principal, note, parsed.fingerprint)
+            note, found = await joined_stream(log, principal, note, parsed.fingerprint)
             parsed = parsed._replace(request=self._request(note, run.messages, run.passed))
         elif not self.position:
             found = await log.find(principal, note.request_id)

@@ -33,7 +33,7 @@ class AGUIRoutes(AnswerRoutes[AGUI]):
         expired = Problem(410, "run-expired", detail)
         admitted = await self._admit_once(asked, asked.conflict, expired)
         after = admitted.after.seq if admitted.resumes else None
-        return await self._resume(admitted, self._response(admitted, asked), after)
+        return await self._with_reader(admitted, self._response(admitted, asked), after)
 
     async def _response(self, admitted: Admitted, asked: RunRequest) -> AnswerStream:
         runtime, meta, position = admitted.runtime, admitted.meta, asked.position

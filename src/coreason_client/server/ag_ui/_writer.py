@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 
 from .. import answer
 from ..answer._fold import AnswerFold
-from ..answer._writer import Writer, arguments_json, result_text
+from ..answer._writer import Writer, arguments_json, page_usage, result_text
 from ..http._questions import question_id
 from . import AGUI
 from ._input import RunInput
@@ -32,13 +32,6 @@ _EMPTY: Final = b'""'  # clients before 1.0 refuse a piece without text
 _TOO_LARGE: Final = {
     "message": "The messages are too many to be sent again: start a new run in a new thread.",
     "code": "rewind_too_large",
-}
-_USAGE: Final = {
-    "inputTokens": "prompt_tokens",
-    "outputTokens": "completion_tokens",
-    "reasoningTokens": "reasoning_tokens",
-    "cachedInputTokens": "cached_tokens",
-    "cacheWriteInputTokens": "cache_write_tokens",
 }
 
 
@@ -377,6 +370,5 @@ RunWriter.handlers = {
 def _usage(usage: dict[str, int] | None) -> _JSON:
     if usage is None:
         return {}
-    counts = {name: usage[ours] for name, ours in _USAGE.items() if ours in usage}
-    counts["totalTokens"] = counts["inputTokens"] + counts["outputTokens"]
-    return {"usage": [counts]}
+    total = usage["prompt_tokens"] + usage["completion_tokens"]
+    return {"usage": [{**page_usage(usage), "totalTokens": total}]}

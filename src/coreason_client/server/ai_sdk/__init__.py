@@ -4,7 +4,6 @@ This module has the settings, and what is known of an answer beside its log. `_r
 handlers.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -14,23 +13,12 @@ from pydantic_core import from_json, to_json
 
 from .._options import check_api_path, check_max_tool_result
 
-__all__ = [
-    "AISDK",
-    "CAPABILITIES",
-    "AnswerFacts",
-    "Approval",
-    "facts_in",
-    "is_call_id",
-    "message_id",
-    "repeated_call_id",
-    "run_id",
-]
+__all__ = ["AISDK", "CAPABILITIES", "AnswerFacts", "Approval", "facts_in", "message_id"]
 
 CAPABILITIES: Final = ("reset-step", "tool-approval-request", "tool-approval-response")
 """The chunks that not every version of the SDK knows; a request names those that may be sent."""
 
 _FINGERPRINT: Final = "ai-sdk:"
-_REPEATED = re.compile(r"-repeat-[0-9]+\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,24 +82,6 @@ def facts_in(fingerprint: str) -> AnswerFacts | None:
     return AnswerFacts(key, capabilities, continues, Approval(*approval) if approval else None)
 
 
-# Ids that the server makes; a chat must not have one of this form.
-
-
 def message_id(stream_id: UUID) -> str:
     """Return the id of the message that a stream begins."""
     return f"msg_{stream_id.hex}"
-
-
-def run_id(stream_id: UUID) -> str:
-    """Return the id of a stream in the header and the path of the workflow transport."""
-    return f"run_{stream_id.hex}"
-
-
-def repeated_call_id(call_id: str, count: int) -> str:
-    """Return the id of a call whose id is used for this time; a client needs different ones."""
-    return call_id if count == 1 else f"{call_id}-repeat-{count}"
-
-
-def is_call_id(given: str, call_id: str) -> bool:
-    """Return True if a client may know a call under this id."""
-    return given == call_id or _REPEATED.sub("", given) == call_id

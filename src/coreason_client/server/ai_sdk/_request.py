@@ -26,10 +26,11 @@ from ..http._admission import ParsedBody, StreamRequest
 from ..http._body import fingerprint
 from ..http._chat_body import MAX_ID, Ask, bad_request, check_sizes, is_id, json_object, request_of
 from ..http._chats import Chat, Note, session_of, stream_in
-from ..http._questions import answer_note, asking_stream, open_question, question_not_open
+from ..http._questions import asking_stream, joined_stream, open_question, question_not_open
 from ..log.base import StreamMeta
-from . import CAPABILITIES, AnswerFacts, Approval, is_call_id
+from . import CAPABILITIES, AnswerFacts, Approval
 from ._messages import approval_in, messages_of
+from ._writer import is_call_id
 
 __all__ = ["PROTOCOL", "PageRequest", "check_chat_id"]
 
@@ -90,7 +91,7 @@ class PageRequest(StreamRequest):
             note = Note(facts.key, next(known, 0), facts.continues)
         else:
             note = Note(f"{PROTOCOL}:answer:{asker.hex}", 0, facts.continues)
-        note, found = await answer_note(log, principal, note, parsed.fingerprint, self._joins)
+        note, found = await joined_stream(log, principal, note, parsed.fingerprint, self._joins)
         self._note, request = note, parsed.request
         if found is None:
             if approval is not None and asker is not None:

@@ -27,7 +27,7 @@ from ..http._chats import Chat, Note, stream_in
 from ..http._hosts import route_table
 from ..http._problems import Problem, too_many_requests
 from ..log.base import StreamLog, StreamMeta
-from . import AISDK, facts_in, run_id
+from . import AISDK, facts_in
 from ._request import PROTOCOL, PageRequest, check_chat_id
 from ._writer import FINISH_ALONE, ChunkWriter, Earlier
 
@@ -66,10 +66,10 @@ class AISDKRoutes(AnswerRoutes[AISDK]):
         start = _start_index(request)
         stream_id = stream_in("run", request.path_params["chat_id"])
         if stream_id is not None:
-            return await self._read(request, stream_id, start or 0)
+            return await self._read(request, stream_id, start or 0, earlier=None)
         found = await self._in_chat(request)
         is_rest = start is not None and start > 0
-        if found is None or not (is_rest or found.is_running or _may_have_ended(request, found)):
+        if found is None or not (is_rest or _may_be_read(request, found.newest)):
             return _nothing(start)
         if is_rest and found.has_several:
             raise _several_answers()
@@ -79,16 +79,12 @@ class AISDKRoutes(AnswerRoutes[AISDK]):
         return await self._read(request, found.newest.stream_id, start or 0, earlier)
 
     async def _read(
-        self,
-        request: Request,
-        stream_id: UUID,
-        start: int,
-        earlier: Sequence[Earlier] | None = None,
+        self, request: Request, stream_id: UUID, start: int, earlier: Sequence[Earlier] | None
     ) -> Response:
         """Return the chunks from a number on, a negative one being counted from the end."""
         admitted = await self._admission.admit(StreamRequest(request, stream_id))
         work = self._resumed(admitted.runtime, admitted.meta, start, earlier)
-        return await self._resume(admitted, work, start) or _all_read()
+        return await self._with_reader(admitted, work, start) or _all_read()
 
     async def _resumed(
         self, runtime: Runtime, meta: StreamMeta, start: int, earlier: Sequence[Earlier] | None
@@ -161,11 +157,6 @@ class _Found(NamedTuple):
     newest: StreamMeta
 
     @property
-    def is_running(self) -> bool:
-        """True if the answer has not ended."""
-        return self.newest.outcome is None
-
-    @property
     def has_several(self) -> bool:
         """True if the chat has more than one answer."""
         return len({note.request_id for note in self.notes}) > 1
@@ -204,7 +195,7 @@ async def _load(log: StreamLog, streams: Iterable[StreamMeta]) -> list[Earlier] 
 
 
 def _headers(meta: StreamMeta) -> dict[str, str]:
-    return {**_HEADERS, "x-workflow-run-id": run_id(meta.stream_id)}
+    return {**_HEADERS, "x-workflow-run-id": f"run_{meta.stream_id.hex}"}
 
 
 def _start_index(request: Request) -> int | None:
@@ -221,9 +212,10 @@ def _start_index(request: Request) -> int | None:
     return int(given)
 
 
-def _may_have_ended(request: Request, found: _Found) -> bool:
-    """Return True if the page wants an answer that has ended too, and the log still has it."""
-    return request.query_params.get("ended") == "true" and not found.newest.body_gone
+def _may_be_read(request: Request, answer: StreamMeta) -> bool:
+    """Return True if an answer is running, or the page wants one that has ended and is not gone."""
+    wants_ended = request.query_params.get("ended") == "true"
+    return answer.outcome is None or (wants_ended and not answer.body_gone)
 
 
 def _nothing(start: int | None) -> Response:

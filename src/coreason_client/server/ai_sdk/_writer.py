@@ -6,19 +6,21 @@ Every body ends with `finish` and the end mark, also after an error: without it,
 SDK asks again and again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from .. import answer
 from ..answer._fold import AnswerFold
-from ..answer._writer import Writer, event_frame, result_text
+from ..answer._writer import Writer, event_frame, page_usage, result_text
 from ..http._questions import question_id
-from . import AnswerFacts, is_call_id, message_id, repeated_call_id
+from . import AnswerFacts, message_id
 
-__all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier"]
+__all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier", "is_call_id"]
 
 _JSON = dict[str, Any]
+_REPEATED = re.compile(r"-repeat-[0-9]+\Z", re.ASCII)
 _DONE: Final = b"data: [DONE]\n\n"
 FINISH_ALONE: Final = event_frame({"type": "finish"}) + _DONE
 """The body for a reader that has everything."""
@@ -32,14 +34,10 @@ _REWOUND: Final = {
     "message": "The agent was restarted and takes back words that were sent, which this page does "
     "not allow: ask again.",
 }
-_USAGE: Final[Mapping[str, str]] = {
-    "prompt_tokens": "inputTokens",
-    "completion_tokens": "outputTokens",
-    "total_tokens": "totalTokens",
-    "cached_tokens": "cachedInputTokens",
-    "cache_write_tokens": "cacheWriteInputTokens",
-    "reasoning_tokens": "reasoningTokens",
-}
+_USAGE: Final = (
+    *("inputTokens", "outputTokens", "totalTokens"),
+    *("cachedInputTokens", "cacheWriteInputTokens", "reasoningTokens"),
+)
 
 
 class Earlier(NamedTuple):
@@ -48,6 +46,15 @@ class Earlier(NamedTuple):
     stream_id: UUID
     facts: AnswerFacts
     entries: Iterable[bytes]
+
+
+def _repeated(call_id: str, count: int) -> str:
+    return call_id if count == 1 else f"{call_id}-repeat-{count}"
+
+
+def is_call_id(given: str, call_id: str) -> bool:
+    """Return True if a client may know a call under this id."""
+    return given == call_id or _REPEATED.sub("", given) == call_id
 
 
 class _CallIds:
@@ -64,7 +71,7 @@ class _CallIds:
     def begin(self, call_id: str) -> str:
         """Return the id of a new call."""
         count = self._counts.get(call_id, 0) + 1
-        while (name := repeated_call_id(call_id, count)) in self._used:
+        while (name := _repeated(call_id, count)) in self._used:
             count += 1
         self._use(call_id, name, count)
         return name
@@ -258,8 +265,7 @@ class ChunkWriter(Writer):
         if asks is not None or self._facts.continues:
             metadata["asks"] = asks  # None takes back what the message has said before
         if (usage := self.fold.usage) is not None:
-            # In this order: every process must write the same bytes.
-            metadata["usage"] = {new: usage[old] for old, new in _USAGE.items() if old in usage}
+            metadata["usage"] = page_usage(usage, _USAGE)
         return {"messageMetadata": metadata} if metadata else {}
 
 

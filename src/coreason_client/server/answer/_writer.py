@@ -15,10 +15,26 @@ from . import AnswerEvent, Artifact, Markdown, Media, Part, Rewound, Text, ToolR
 from ._entries import as_packet, delta_json, is_single, split_entries, valid_entries
 from ._fold import AnswerFold
 
-__all__ = ["Writer", "arguments_json", "as_text", "cut", "event_frame", "result_text"]
+__all__ = [
+    "Writer",
+    "arguments_json",
+    "as_text",
+    "cut",
+    "event_frame",
+    "page_usage",
+    "result_text",
+]
 
 _PARAGRAPH: Final = "\n\n"
 _MAX_JOINED: Final = 262_144  # bytes of pieces of text that become one
+_TOKENS: Final = {
+    "inputTokens": "prompt_tokens",
+    "outputTokens": "completion_tokens",
+    "reasoningTokens": "reasoning_tokens",
+    "cachedInputTokens": "cached_tokens",
+    "cacheWriteInputTokens": "cache_write_tokens",
+    "totalTokens": "total_tokens",
+}
 
 
 class Writer(ABC):
@@ -162,6 +178,14 @@ def result_text(result: ToolResult, most: int) -> str:
     if not result.has_ended:
         return "The answer ended before the call did."
     return cut(as_text(result.value), most)
+
+
+def page_usage(usage: Mapping[str, int], names: Iterable[str] = _TOKENS) -> dict[str, int]:
+    """Return the numbers of tokens that are known, as the protocols of pages name them.
+
+    They are in the order of `names`: every process must write the same bytes.
+    """
+    return {name: usage[_TOKENS[name]] for name in names if _TOKENS[name] in usage}
 
 
 def arguments_json(given: Any) -> str:

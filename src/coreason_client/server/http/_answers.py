@@ -306,8 +306,11 @@ class AnswerRoutes(Generic[S]):
         admitted.runtime.producers.add_reader(admitted.meta, admitted.reader)
         return response
 
-    async def _resume(self, admitted: Admitted, work: Awaitable[R], after: int | None) -> R:
-        """Return the answer that `work` prepares; `after` is the position, None if it is joined."""
+    async def _with_reader(self, admitted: Admitted, work: Awaitable[R], after: int | None) -> R:
+        """Return the response that `work` makes, and count its reader.
+
+        `after` is the position of a resume. Without a response the reader is released.
+        """
         runtime, meta = admitted.runtime, admitted.meta
         try:
             response = await work

@@ -17,7 +17,7 @@ from ._answers import load_entries
 from ._chats import Chat, Note, stream_in
 from ._problems import Problem
 
-__all__ = ["answer_note", "asking_stream", "open_question", "question_id", "question_not_open"]
+__all__ = ["asking_stream", "joined_stream", "open_question", "question_id", "question_not_open"]
 
 
 def question_id(stream_id: UUID) -> str:
@@ -45,7 +45,7 @@ def question_not_open() -> Problem:
     return Problem(409, "question-not-open", detail)
 
 
-async def answer_note(
+async def joined_stream(
     log: StreamLog,
     principal: str,
     note: Note,

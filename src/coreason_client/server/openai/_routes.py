@@ -146,7 +146,7 @@ class OpenAIRoutes(AnswerRoutes[OpenAIAPI]):
         if after is None:
             return await self._as_it_stands(admitted)
         work = self._resumed(admitted.runtime, admitted.meta, after)
-        response = await self._resume(admitted, work, after)
+        response = await self._with_reader(admitted, work, after)
         if response is None:
             raise _no_event(after)
         return response
