@@ -99,7 +99,7 @@ MUTANTS = (
         "an opening of the database counts as created by everybody",
         'created = row["opening"] == arguments[_OPENING]',
         'created = row["stream_id"] == stream.stream_id',
-        _CONTRACT,
+        _SCHEMA,
     ),
     _mutant(
         "_connection.py",
