@@ -14,7 +14,7 @@ from ..remote._command_queue import PatienceExceeded, QueueStopped
 
 __all__ = [
     "DATABASE_ERRORS",
-    "Address",
+    "DatabaseAddress",
     "StandbyMissing",
     "StreamBusy",
     "UnknownOutcome",
@@ -63,7 +63,7 @@ class StreamBusy(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """The URL of a database; `shown` is it without credentials."""
 
     url: str = field(repr=False)
@@ -76,7 +76,7 @@ class Address:
         return redact(text, self.secrets)
 
 
-def parse_address(url: str, name: str = "url") -> Address:
+def parse_address(url: str, name: str = "url") -> DatabaseAddress:
     """Parse ``postgresql://user:password@host:port,host:port/database?option=value``.
 
     Raises:
@@ -98,7 +98,7 @@ def parse_address(url: str, name: str = "url") -> Address:
         raise ArgumentError(name, "must be a URL with valid hosts and ports")
     hosts = hosts or ",".join(options.get("host", []))
     secrets = (unquote(password), *options.get("password", []), unquote(username))
-    return Address(
+    return DatabaseAddress(
         url=url,
         shown=f"postgresql://{hosts or 'localhost'}{parts.path}",
         secrets=secrets,
@@ -121,7 +121,9 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, (*DATABASE_ERRORS, StandbyMissing, StreamBusy, UnknownOutcome))
 
 
-def unreachable(address: Address, patience: float, exceeded: PatienceExceeded) -> LogUnavailable:
+def unreachable(
+    address: DatabaseAddress, patience: float, exceeded: PatienceExceeded
+) -> LogUnavailable:
     """Return the error for a server that did not answer, or had transient errors, for so long."""
     error = exceeded.error
     if error is not None and is_read_only(error):
@@ -142,7 +144,7 @@ def unreachable(address: Address, patience: float, exceeded: PatienceExceeded) -
     return LogUnavailable(message)
 
 
-def rejected(address: Address, schema: str, error: Exception) -> LogUnavailable:
+def rejected(address: DatabaseAddress, schema: str, error: Exception) -> LogUnavailable:
     """Return the error for a call that the server refuses."""
     if isinstance(error, QueueStopped):
         return LogUnavailable(f"the log on {address.shown} has been stopped")
@@ -167,6 +169,6 @@ def rejected(address: Address, schema: str, error: Exception) -> LogUnavailable:
     return LogUnavailable(f"the database {address.shown} refuses a call: {reason}")
 
 
-def _reason(address: Address, error: Exception) -> str:
+def _reason(address: DatabaseAddress, error: Exception) -> str:
     lines = str(error).strip().splitlines()  # the others are for users of the library
     return address.redact(lines[0] if lines else type(error).__name__)
