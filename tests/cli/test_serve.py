@@ -265,6 +265,8 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
         ),
         (["--store", "http://:secret@x"], 2, "valkey://HOST, got 'http'"),
         (["--store", "sqlite:no/such/folder/x.db"], 1, "cannot be opened"),
+        (["--store", "postgresql://:secret/@x"], 2, "--store must have %2F for /, %3F for"),
+        (["--store-replicas", "1"], 2, "needs --store postgresql://HOST or valkey://HOST"),
         (
             ["--workers", "2"],
             2,

@@ -22,6 +22,7 @@ from coreason_client.server.log import (
     upgrade_schema,
 )
 from coreason_client.server.log.deliveries import Delivery
+from coreason_client.server.log.postgres._errors import parse_address, rejected
 from coreason_client.server.log.tasks import StreamEnd, TaskChange, TaskQuery, TaskRecord
 from tests.docs.blocks import parse
 
@@ -202,6 +203,14 @@ async def test_the_server_can_keep_tasks_deliveries_and_limits(ready: PostgresSe
 async def test_the_queries_of_the_page_run(ready: PostgresServer) -> None:
     for name in ("sizes.sql", "old-transactions.sql"):
         await execute(url_of(ready, "coreason_server"), SQL[name])
+
+
+def test_an_error_is_one_line_and_names_a_pooler() -> None:
+    address = parse_address("postgresql://ann:s3cret@db/agents")
+    pooled = asyncpg.InvalidSQLStatementNameError("statement 7 does not exist")
+    assert "pass listen_url, or use a direct address" in str(rejected(address, "s", pooled))
+    other = asyncpg.DiskFullError("no space for s3cret\nHINT:  free some")
+    assert str(rejected(address, "s", other)).endswith("refuses a call: no space for ***")
 
 
 def test_a_restored_backup_is_an_earlier_state(ready: PostgresServer, tmp_path: Path) -> None:
