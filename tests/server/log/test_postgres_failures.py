@@ -348,7 +348,7 @@ async def test_a_lost_listener_connects_again_and_wakes_its_readers(
             " WHERE query LIKE 'LISTEN%' OR query = 'SELECT 1'",
         )
         await writer.append(stream.stream_id, 1, 1, [b"1"])
-        assert (await reading).entries == [b"1"]
+        assert (await asyncio.wait_for(reading, 20)).entries == [b"1"]
 
 
 @aio
@@ -361,7 +361,7 @@ async def test_an_announcement_that_was_lost_is_found_by_the_poll(server: Postgr
         reading = asyncio.ensure_future(other.read(stream.stream_id, 0, 10, 60.0))
         await asyncio.sleep(0.1)
         await writer.append(stream.stream_id, 1, 1, [b"1"])
-        assert (await reading).entries == [b"1"]
+        assert (await asyncio.wait_for(reading, 20)).entries == [b"1"]
         silent._timer = None
 
 
