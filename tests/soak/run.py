@@ -29,8 +29,8 @@ __all__ = ["Part", "Settings", "soak"]
 
 PREFIX = "soak"
 # Of the parts on Postgres, which are smaller.
-_POSTGRES_STREAMS, _POSTGRES_PACKETS, _POSTGRES_SECONDS = 60, 100, 16.0
-_POSTGRES_SIZE = Size(words=90)
+_POSTGRES_STREAMS, _POSTGRES_PACKETS, _POSTGRES_SECONDS = 60, 100, 12.0
+_POSTGRES_SIZE = Size(copies=1, replicas=(2, 2), words=80)
 
 
 async def soak(settings: Settings) -> tuple[list[Row], str]:
@@ -123,7 +123,7 @@ async def _postgres(folder: Path, settings: Settings) -> tuple[list[Row], str]:
         streams=min(settings.streams, _POSTGRES_STREAMS),
         packets=min(settings.packets, _POSTGRES_PACKETS),
         seconds=min(settings.seconds, _POSTGRES_SECONDS),
-        faults={"kill": 2, "pause": 1, "restart": 2, "freeze": 1},
+        faults={"kill": 2, "pause": 1, "restart": 1, "freeze": 1},
         cuts_store=True,
         half_open=0,
     )
