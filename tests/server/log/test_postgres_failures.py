@@ -72,14 +72,14 @@ def entries(count: int) -> list[bytes]:
 async def test_a_killed_server_loses_and_doubles_nothing(server: PostgresServer) -> None:
     async with logs(server=server) as [log]:
         streams = [await opened(log) for _ in range(10)]
-        writing = asyncio.gather(*(append_all(log, stream, 200) for stream in streams))
+        writing = asyncio.gather(*(append_all(log, stream, 100) for stream in streams))
         for _ in range(3):
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
             await in_thread(server.kill)
             await in_thread(server.start)
         await writing
         for stream in streams:
-            assert await everything(log, stream.stream_id) == entries(200)
+            assert await everything(log, stream.stream_id) == entries(100)
 
 
 @aio
@@ -190,6 +190,8 @@ async def test_a_missing_standby_is_reported_and_waited_for(
         with caplog.at_level(logging.WARNING):
             with pytest.raises(LogUnavailable, match="no standby of the database"):
                 await log.append(stream.stream_id, 1, 1, [b"1"])
+            assert log.degraded == "standby missing"
+            await log.meta(stream.stream_id)  # a read does not wait
             assert log.degraded == "standby missing"
             failed = await asyncio.gather(
                 *(log.append(other.stream_id, 1, 1, [b"1"]) for other in others),

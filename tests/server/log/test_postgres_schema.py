@@ -153,10 +153,10 @@ async def many_streams(log: PostgresStreamLog, count: int) -> None:
     async def one(number: int) -> None:
         stream = NewStream(uuid4(), "ann", uuid4(), "f", b"q" * 500)
         await log.open(stream, "me")
-        for seq in range(1, 21):
-            await log.append(stream.stream_id, 1, seq, [b"x" * 150])
+        for seq in range(1, 11):
+            await log.append(stream.stream_id, 1, seq, [b"x" * 300])
         await log.renew({stream.stream_id: 1})
-        await log.close(stream.stream_id, 1, 21, [b"end"], "complete")
+        await log.close(stream.stream_id, 1, 11, [b"end"], "complete")
         await log.add_turn(Conversation("ann", str(number % 50)), stream.stream_id, b"turn" * 50)
 
     for start in range(0, count, 100):
@@ -168,8 +168,8 @@ async def test_expired_streams_leave_tables_and_indexes_flat() -> None:
     """What ended is dropped, and the next streams use its place: the sizes do not grow."""
     async with logs() as [log]:
         seen = []
-        for _ in range(5):
-            await many_streams(log, 300)
+        for _ in range(4):
+            await many_streams(log, 100)
             await log.expire(0.0, 0.0)
             seen.append(await asyncio.to_thread(sizes, shared_server(), log._schema))
         left = await asyncio.to_thread(

@@ -13,7 +13,7 @@ from ..remote._command_queue import PatienceExceeded, QueueStopped
 
 __all__ = [
     "DATABASE_ERRORS",
-    "Address",
+    "DatabaseAddress",
     "StandbyMissing",
     "StreamBusy",
     "UnknownOutcome",
@@ -59,7 +59,7 @@ class StreamBusy(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """The URL of a database; `shown` is it without credentials."""
 
     url: str = field(repr=False)
@@ -72,7 +72,7 @@ class Address:
         return redact(text, self.secrets)
 
 
-def parse_address(url: str, name: str = "url") -> Address:
+def parse_address(url: str, name: str = "url") -> DatabaseAddress:
     """Parse ``postgresql://user:password@host:port,host:port/database?option=value``.
 
     Raises:
@@ -89,7 +89,7 @@ def parse_address(url: str, name: str = "url") -> Address:
     options = parse_qs(parts.query)
     hosts = hosts or ",".join(options.get("host", []))
     secrets = (unquote(password), *options.get("password", []), unquote(username))
-    return Address(
+    return DatabaseAddress(
         url=url,
         shown=f"postgresql://{hosts or 'localhost'}{parts.path}",
         secrets=secrets,
@@ -112,7 +112,9 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, (*DATABASE_ERRORS, StandbyMissing, StreamBusy, UnknownOutcome))
 
 
-def unreachable(address: Address, patience: float, exceeded: PatienceExceeded) -> LogUnavailable:
+def unreachable(
+    address: DatabaseAddress, patience: float, exceeded: PatienceExceeded
+) -> LogUnavailable:
     """Return the error for a server that did not answer, or had transient errors, for so long."""
     error = exceeded.error
     if error is not None and is_read_only(error):
@@ -133,7 +135,7 @@ def unreachable(address: Address, patience: float, exceeded: PatienceExceeded) -
     return LogUnavailable(message)
 
 
-def rejected(address: Address, schema: str, error: Exception) -> LogUnavailable:
+def rejected(address: DatabaseAddress, schema: str, error: Exception) -> LogUnavailable:
     """Return the error for a call that the server refuses."""
     if isinstance(error, QueueStopped):
         return LogUnavailable(f"the log on {address.shown} has been stopped")
@@ -151,5 +153,5 @@ def rejected(address: Address, schema: str, error: Exception) -> LogUnavailable:
     return LogUnavailable(f"the database {address.shown} refuses a call: {reason}")
 
 
-def _reason(address: Address, error: Exception) -> str:
+def _reason(address: DatabaseAddress, error: Exception) -> str:
     return address.redact(str(error).strip() or type(error).__name__)

@@ -10,7 +10,7 @@ import asyncpg  # type: ignore[import-untyped]
 
 from ....errors import ArgumentError
 from ...errors import LogUnavailable
-from ._errors import DATABASE_ERRORS, Address, parse_address, rejected
+from ._errors import DATABASE_ERRORS, DatabaseAddress, parse_address, rejected
 
 __all__ = ["DEFAULT_SCHEMA", "check_name", "ensure_schema", "upgrade_schema"]
 
@@ -61,7 +61,7 @@ async def upgrade_schema(url: str, *, schema: str = DEFAULT_SCHEMA) -> int:
     return _VERSION
 
 
-async def ensure_schema(connection: Any, address: Address, schema: str) -> None:
+async def ensure_schema(connection: Any, address: DatabaseAddress, schema: str) -> None:
     """Create the schema if there is none; check that this release can use it.
 
     Raises:
@@ -77,7 +77,7 @@ async def ensure_schema(connection: Any, address: Address, schema: str) -> None:
             await connection.execute(_script(schema))
 
 
-async def _find_version(connection: Any, address: Address, schema: str) -> int | None:
+async def _find_version(connection: Any, address: DatabaseAddress, schema: str) -> int | None:
     # A query, because `to_regclass` may answer from a cache that does not know a new table.
     known = "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'schema_version'"
     if await connection.fetchval(known, schema) is None:
