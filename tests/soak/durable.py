@@ -40,7 +40,7 @@ async def durable_rows(
 
 
 async def durable_under_faults(
-    folder: Path, store: Store, settings: Settings
+    folder: Path, store: Store, settings: Settings, *, long: bool = True
 ) -> tuple[list[Row], str]:
     """Return the tables of durable agents under faults, and the stderr of the replicas."""
     same, differing = _same(settings), _differing(settings)
@@ -59,7 +59,10 @@ async def durable_under_faults(
         *site.rows(),
         *_process_rows(account),
     ]
-    other = [*count(differing, notes, _of(account, differing)), *differing_rows(differing)]
+    other = [
+        *count(differing, notes, _of(account, differing)),
+        *differing_rows(differing, long=long),
+    ]
     return [*titled("durable", rows), *titled("durable, other text", other)], account.errors
 
 

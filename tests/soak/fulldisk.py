@@ -13,20 +13,8 @@ from .faults import until
 from .fleet import Fleet
 from .options import ReplicaOptions
 from .readers import client_for, read_spread
-from .site import Account
-from .tally import (
-    COMPLETE,
-    Notes,
-    Reading,
-    Row,
-    bounded,
-    count,
-    longest_silence,
-    plain,
-    some,
-    titled,
-    zero,
-)
+from .site import Account, account_rows
+from .tally import COMPLETE, Reading, Row, plain, some, titled, zero
 
 _SIZE = 200_000_000
 _REPLICAS = 2  # of the plain agent, and of the durable one
@@ -34,7 +22,6 @@ _STREAMS, _PACKETS = 20, 100
 _LEASE = 2.0
 _PATIENCE = 1.5
 _FULL = 4.0  # seconds
-_MOST_SILENCE = 20.0  # until a lost stream is ended or continued
 
 
 class TcpPostgres(PostgresServer):
@@ -113,17 +100,9 @@ async def _read(url: str, readings: Sequence[Reading], spread: float) -> None:
 def _rows(accounts: Sequence[Account], *, exited: bool) -> list[Row]:
     readings = [reading for account in accounts for reading in account.readings]
     durable = accounts[1].readings
-    codes = [code for account in accounts for code in account.codes]
-    return [
-        *count(
-            readings,
-            Notes.parse(line for account in accounts for line in account.notes),
-            {stream_id: last for account in accounts for stream_id, last in account.stored.items()},
-        ),
+    return account_rows(
+        accounts,
         plain("the server ended by itself", exited),
         some("requests refused meanwhile", sum(one.asked_again for one in readings)),
-        bounded("longest silence", longest_silence(readings), _MOST_SILENCE),
         zero("durable streams not complete", sum(one.end != COMPLETE for one in durable)),
-        zero("replicas with an exit code other than 0", sum(code != 0 for code in codes)),
-        zero("tracebacks of replicas", sum(one.errors.count("Traceback") for one in accounts)),
-    ]
+    )

@@ -22,10 +22,10 @@ from .pressure import PREFIX as PRESSED_PREFIX
 from .pressure import PRINCIPAL, pressed_fleet, under_pressure
 from .readers import client_for, read_spread
 from .replica import set_descriptor_limit
-from .site import Account, Part, Settings, Site, order, read_under_faults, started
-from .tally import COMPLETE, Notes, Reading, Row, count, plain, titled, zero
+from .site import Account, Part, Settings, Site, account_rows, order, read_under_faults, started
+from .tally import COMPLETE, Notes, Reading, Row, plain, titled, zero
 
-__all__ = ["Part", "Settings", "soak"]
+__all__ = ["Part", "Settings", "soak", "under_faults"]
 
 PREFIX = "soak"
 # Of the parts on Postgres, which are smaller.
@@ -43,10 +43,15 @@ async def soak(settings: Settings) -> tuple[list[Row], str]:
     ):
         async with asyncio.timeout(settings.deadline):
             if settings.part in ("all", "faults"):
-                accounts.append(await _faults(Path(folder, "faults"), store, settings))
+                accounts.append(await under_faults(Path(folder, "faults"), store, settings))
             if settings.part in ("all", "pressure"):
                 accounts.append(await _pressure(Path(folder, "pressure"), store, settings.seed))
-            rows = _rows(accounts, time.monotonic() - began) if accounts else []
+            rows: list[Row] = []
+            if accounts:
+                rows = [
+                    *account_rows(accounts),
+                    plain("seconds", f"{time.monotonic() - began:.0f}"),
+                ]
             if settings.part in ("all", "durable"):
                 durable, more = await durable_rows(Path(folder, "durable"), store, settings)
                 rows, errors = [*rows, *durable], errors + more
@@ -64,23 +69,7 @@ def errors_of(accounts: Sequence[Account]) -> str:
     return "".join(account.errors for account in accounts)
 
 
-def _rows(accounts: Sequence[Account], seconds: float) -> list[Row]:
-    codes = [code for account in accounts for code in account.codes]
-    tracebacks = sum(account.errors.count("Traceback") for account in accounts)
-    return [
-        *count(
-            [reading for account in accounts for reading in account.readings],
-            Notes.parse(line for account in accounts for line in account.notes),
-            {stream_id: last for account in accounts for stream_id, last in account.stored.items()},
-        ),
-        *(row for account in accounts for row in account.rows),
-        zero("replicas with an exit code other than 0", sum(code != 0 for code in codes)),
-        zero("tracebacks of replicas", tracebacks),
-        plain("seconds", f"{seconds:.0f}"),
-    ]
-
-
-async def _faults(folder: Path, store: Store, settings: Settings) -> Account:
+async def under_faults(folder: Path, store: Store, settings: Settings) -> Account:
     """Kill, freeze, cut and restart; then hold connections half open."""
     descriptors = set_descriptor_limit()
     account = Account()
@@ -145,12 +134,12 @@ async def _postgres(folder: Path, settings: Settings) -> tuple[list[Row], str]:
 
 async def faults_on_postgres(folder: Path, settings: Settings) -> tuple[list[Row], str]:
     """Run the faults of the first part, and those of durable agents."""
-    began = time.monotonic()
     with TcpPostgres() as store:
-        account = await _faults(folder / "plain", store, settings)
-        rows = _rows([account], time.monotonic() - began)
-        durable, errors = await durable_under_faults(folder / "durable", store, settings)
-    return [*rows, *durable], account.errors + errors
+        account = await under_faults(folder / "plain", store, settings)
+        durable, errors = await durable_under_faults(
+            folder / "durable", store, settings, long=False
+        )
+    return [*account_rows([account]), *durable], account.errors + errors
 
 
 async def _under_flood(

@@ -19,7 +19,7 @@ from .fleet import Fleet
 from .logs import make_log
 from .options import AGENT_ID, ReplicaOptions
 from .readers import client_for, read_spread
-from .tally import Reading, Row, plain, some
+from .tally import Notes, Reading, Row, count, plain, some, zero
 
 AFTER_FAULTS = 60.0  # seconds until every hanging reader is noticed
 _PRESSURE = 240.0  # seconds for the faults of `pressure`
@@ -93,6 +93,23 @@ class Account:
         self.codes = await fleet.leave()
         self.stored = await _stored(store.url, prefix, principal, self.readings)
         self.notes, self.errors = list(fleet.notes()), fleet.errors()
+
+
+def account_rows(accounts: Sequence[Account], *more: Row) -> list[Row]:
+    """Return the table of some parts of a run; `more` rows come before those of the processes."""
+    codes = [code for account in accounts for code in account.codes]
+    tracebacks = sum(account.errors.count("Traceback") for account in accounts)
+    return [
+        *count(
+            [reading for account in accounts for reading in account.readings],
+            Notes.parse(line for account in accounts for line in account.notes),
+            {stream_id: last for account in accounts for stream_id, last in account.stored.items()},
+        ),
+        *(row for account in accounts for row in account.rows),
+        *more,
+        zero("replicas with an exit code other than 0", sum(code != 0 for code in codes)),
+        zero("tracebacks of replicas", tracebacks),
+    ]
 
 
 @asynccontextmanager
