@@ -1,11 +1,20 @@
-"""A disk of Postgres that is full for a while, as streams are written and read."""
+"""A disk of Postgres that is full for a while, as streams are written and read.
+
+As long as the files of its WAL suffice, the server refuses what needs another page of a table. A
+server that needs another file of its WAL ends; it is started again when the disk is free.
+"""
 
 import asyncio
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+
+from coreason_client.server.log.postgres._errors import DATABASE_ERRORS
 
 from ..server.log.postgres_server import PostgresServer
 from .content import Order
@@ -41,7 +50,7 @@ async def full_disk_rows(folder: Path, seed: int) -> tuple[list[Row], str]:
         fleets = _fleets(folder, store.url)
         await asyncio.gather(*map(stack.enter_async_context, fleets))
         accounts = [Account(_readings(f"{kind}{seed}")) for kind in ("plain", "durable")]
-        exited = await _fill(store, fleets, accounts)
+        exited = await _fill(store, fleets, accounts, ends=seed % 2 == 1)
         for account, fleet, prefix in zip(accounts, fleets, ("plain", "durable"), strict=True):
             await account.close(fleet, store, prefix)
     rows = titled("full disk", _rows(accounts, exited=exited))
@@ -62,7 +71,9 @@ def _readings(name: str) -> list[Reading]:
     ]
 
 
-async def _fill(store: TcpPostgres, fleets: Sequence[Fleet], accounts: Sequence[Account]) -> bool:
+async def _fill(
+    store: TcpPostgres, fleets: Sequence[Fleet], accounts: Sequence[Account], *, ends: bool
+) -> bool:
     """Fill the disk for a while; return True if the server ended by itself meanwhile."""
     half = _STREAMS // 2
     before, during = (
@@ -71,15 +82,27 @@ async def _fill(store: TcpPostgres, fleets: Sequence[Fleet], accounts: Sequence[
     )
     reading = _read_all(fleets, before, 1.0)
     await until(lambda: all(one.stream_id is not None for group in before for one in group))
+    connection = await asyncpg.connect(store.url)  # a full disk may refuse new ones
     await asyncio.to_thread(store.fill_disk)
     reading += _read_all(fleets, during, _FULL)
+    if ends:
+        await _use_up_wal(connection)
     await asyncio.sleep(_FULL)
+    connection.terminate()
     exited = store.exited
     store.free_disk()
     if exited:
         await asyncio.to_thread(store.start)
     await asyncio.gather(*reading)
     return exited
+
+
+async def _use_up_wal(connection: Any) -> None:
+    """Begin a new file of the WAL until the server cannot create one."""
+    with suppress(*DATABASE_ERRORS):  # the connection is lost then
+        for _ in range(20):
+            await connection.execute("SELECT pg_switch_wal()")
+            await asyncio.sleep(0.1)  # a file that is empty is not switched
 
 
 def _read_all(
@@ -102,7 +125,7 @@ def _rows(accounts: Sequence[Account], *, exited: bool) -> list[Row]:
     durable = accounts[1].readings
     return account_rows(
         accounts,
-        plain("the server ended by itself", exited),
+        plain("the server ended by itself", "yes" if exited else "no"),
         some("requests refused meanwhile", sum(one.asked_again for one in readings)),
         zero("durable streams not complete", sum(one.end != COMPLETE for one in durable)),
     )
