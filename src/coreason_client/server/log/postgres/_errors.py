@@ -154,4 +154,5 @@ def rejected(address: DatabaseAddress, schema: str, error: Exception) -> LogUnav
 
 
 def _reason(address: DatabaseAddress, error: Exception) -> str:
-    return address.redact(str(error).strip() or type(error).__name__)
+    lines = (" ".join(line.split()) for line in str(error).splitlines())  # also detail and hint
+    return address.redact("; ".join(filter(None, lines)) or type(error).__name__)
