@@ -70,6 +70,11 @@ class _Server:
         """What the process has written to its own log."""
         return Path(self.folder, "log").read_text(errors="replace")
 
+    @property
+    def exited(self) -> bool:
+        """True if the process has exited by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def start(self) -> None:
         """Start the process and wait until it answers."""
         self._configure()

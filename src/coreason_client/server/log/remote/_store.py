@@ -159,9 +159,10 @@ class RemoteStore(ABC):
             return await self._recover(queue, command, since, reply.exception())
 
         def on_reply(reply: "asyncio.Future[Any]") -> None:
+            failure = reply.exception()  # in any case: asyncio reports an error that nobody reads
             if result.done():
                 return
-            if isinstance(reply.exception(), self.failures):
+            if isinstance(failure, self.failures):
                 task = self._loop.create_task(repeat(reply))
                 self._recovering.add(task)
                 task.add_done_callback(self._recovering.discard)
@@ -170,10 +171,11 @@ class RemoteStore(ABC):
                 settle(reply)
 
         def settle(reply: "asyncio.Future[Any]") -> None:
-            if result.done():
-                return
             if reply.cancelled():
                 result.cancel()
+                return
+            if result.done():
+                reply.exception()  # as above
                 return
             try:
                 result.set_result(read(reply.result()))
