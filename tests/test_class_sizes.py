@@ -15,6 +15,7 @@ CONTRACTS = {
     "AgentStream": 34,
     "AsyncA2AClient": 23,
     "MemoryStreamLog": 24,
+    "PostgresStreamLog": 22,
     "SQLiteStreamLog": 26,
     "StreamLog": 21,
     "ValkeyStreamLog": 28,

@@ -29,7 +29,8 @@ from ..soak.durable_tally import (
     hand_over_rows,
     hand_over_times,
 )
-from ..soak.replica import DurableAgent, NotingLog
+from ..soak.logs import NotingLog
+from ..soak.replica import DurableAgent
 from ..soak.tally import Notes, Row
 
 ORDER = Order("s", 30, 0.0, differs=True, rewinds=True)

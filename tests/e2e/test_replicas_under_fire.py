@@ -1,10 +1,11 @@
-"""Replicas on one real Valkey while a replica is killed, connections break and the store pauses.
+"""Replicas on one real store while a replica is killed, connections break and the store pauses.
 
 The small sister of `python -m tests.soak`, with the same parts and the same count.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -28,7 +29,9 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ..server.aio import aio, turns
 from ..soak.content import Order, ends_burst, text_of
 from ..soak.faults import Kind, plan
-from ..soak.run import Settings, soak
+from ..soak.fulldisk import TcpPostgres
+from ..soak.run import Settings, soak, under_faults
+from ..soak.site import account_rows
 from ..soak.tally import Notes, Reading, Row, count
 
 
@@ -52,6 +55,28 @@ def test_nothing_is_lost_doubled_or_left_waiting() -> None:
     assert table["streams"] == "20"
     assert table["kills"] == table["pauses of the store"] == "1"
     assert int(table["connections cut"]) > 0
+    assert int(table["packets delivered"]) >= int(table["packets acknowledged"]) > 20
+
+
+def test_nothing_is_lost_doubled_or_left_waiting_on_postgres(tmp_path: Path) -> None:
+    settings = Settings(
+        seed=20,
+        streams=20,
+        packets=60,
+        replicas=2,
+        seconds=3.5,
+        lease=1.5,
+        faults={"kill": 1, "restart": 1},
+        cut_every=0.4,
+        cuts_store=True,
+        half_open=0,
+    )
+    with TcpPostgres() as store:
+        account = asyncio.run(under_faults(tmp_path, store, settings))
+    rows = account_rows([account])
+    table = {row.name: row.value for row in rows}
+    assert wrong(rows) == [], account.errors
+    assert table["kills"] == table["restarts of the store"] == "1"
     assert int(table["packets delivered"]) >= int(table["packets acknowledged"]) > 20
 
 

@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     _writer(
         "words are taken back from pages that do not know it",
-        'return "reset-step" in self._answer.capabilities',
+        'return "reset-step" in self._facts.capabilities',
         "return True",
         f"{_WRITERS}::test_a_page_can_read_every_answer",
     ),
@@ -77,51 +77,51 @@ MUTANTS = (
     ),
     _writer(
         "an error is not followed by the last chunk",
-        '            self._emit("error", errorText=error["message"], code=error["code"])\n'
-        '            self._end("error")\n',
-        '            self._emit("error", errorText=error["message"], code=error["code"])\n',
+        '        self._emit("error", errorText=error["message"], code=error["code"])\n'
+        '        self._end("error")\n',
+        '        self._emit("error", errorText=error["message"], code=error["code"])\n',
         f"{_MESSAGES}::test_every_chunk_is_valid",
     ),
     _writer(
         "a call without a result stays open",
-        "            if call_id != self._calls.asked:\n",
-        "            if call_id == self._calls.asked:\n",
+        "if not result.has_ended and call_id == self._calls.asked:",
+        "if not result.has_ended and call_id != self._calls.asked:",
         f"{_MESSAGES}::test_a_page_shows_everything",
     ),
     _writer(
         "a call that waits for the user has an error",
-        "            if call_id != self._calls.asked:\n",
-        "            if True:\n",
+        "if not result.has_ended and call_id == self._calls.asked:",
+        "if False:",
         f"{_APPROVALS}::test_an_answer_goes_on_in_the_same_message",
     ),
     _writer(
         "a second call with the same id is written over the first",
-        "        while name in self._used:\n",
-        "        while False:\n",
+        "while (name := _repeated(call_id, count)) in self._used:",
+        "while (name := _repeated(call_id, count)) in ():",
         f"{_WRITERS}::test_ids_of_calls_are_never_the_same",
     ),
     _writer(
         "an approved call is shown twice",
-        "        if is_first and is_call_id(given, call.call_id):\n",
-        "        if is_first and given == 7:\n",
+        "is_same = call_id not in self._counts and is_call_id(given, call_id)",
+        "is_same = False",
         f"{_APPROVALS}::test_an_answer_goes_on_in_the_same_message",
     ),
     _writer(
         "a continued message still asks",
-        "    if asks is not None or answer.continues:\n",
-        "    if asks is not None:\n",
+        "        if asks is not None or self._facts.continues:\n",
+        "        if asks is not None:\n",
         f"{_APPROVALS}::test_an_answer_goes_on_in_the_same_message",
     ),
     _writer(
         "a continued message loses its metadata by a reload",
-        "            if metadata and event.error is None:\n",
-        "            if metadata is None:\n",
+        "            if error is None and (metadata := self._metadata(event.asks)):\n",
+        "            if error is None and (metadata := {}):\n",
         f"{_WRITERS}::test_a_continued_message_is_the_same_after_a_reload",
     ),
     _writer(
         "a continued answer begins a message of its own",
-        "messageId=self._answer.continues or message_id(self._stream_id)",
-        "messageId=message_id(self._stream_id)",
+        "messageId=facts.continues or message_id(stream_id)",
+        "messageId=message_id(stream_id)",
         f"{_APPROVALS}::test_an_answer_goes_on_in_the_same_message",
     ),
     _writer(
@@ -132,8 +132,8 @@ MUTANTS = (
     ),
     _writer(
         "progress stays in the message",
-        '{"data": data, "transient": True}',
-        '{"data": data, "transient": False}',
+        "data=it.data, transient=True",
+        "data=it.data, transient=False",
         f"{_MESSAGES}::test_a_page_shows_everything",
     ),
     _writer(
@@ -144,8 +144,8 @@ MUTANTS = (
     ),
     _routes(
         "an answer that has ended is resumed by its chat",
-        "not (is_rest or found.is_running or",
-        "not (True or",
+        "return answer.outcome is None or",
+        "return True or",
         f"{_CHATS}::test_a_page_without_a_running_answer_is_ready",
     ),
     _routes(
@@ -174,7 +174,7 @@ MUTANTS = (
     ),
     _routes(
         "a reload loses the earlier answers of a message",
-        "        return await self._load([*known.values()])\n",
+        "        return await _load(log, known.values())\n",
         "        return []\n",
         f"{_APPROVALS}::test_a_reload_in_the_middle_of_a_continued_answer",
     ),
@@ -184,7 +184,8 @@ MUTANTS = (
         "    if start is None or start == 0:\n        return Response(status_code=204)\n",
         f"{_CHATS}::test_a_chat_with_a_start_index_is_never_204",
     ),
-    _routes(
+    _mutant(
+        "http/_answers.py",
         "a reader that has everything is counted for ever",
         "            admitted.reader.release()  # unless it was handed on\n",
         "            pass\n",
@@ -228,7 +229,7 @@ MUTANTS = (
     ),
     _request(
         "a chat may have the id of a run",
-        "    if run_stream(chat_id) is not None:\n",
+        '    if stream_in("run", chat_id) is not None:\n',
         "    if False:\n",
         f"{_BAD}::test_a_body_is_refused",
     ),

@@ -1,4 +1,4 @@
-"""Several applications on one Valkey: any serves any stream, and none outlives its lease."""
+"""Several applications on one store: any serves any stream, and none outlives its lease."""
 
 import os
 import signal
@@ -11,13 +11,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog
+from coreason_client.server import AgentApp, AgentStream, StreamLog, ValkeyStreamLog
 from coreason_client.server.engine._upkeep import RENEWALS_PER_LEASE
+from coreason_client.server.log import PostgresStreamLog
 from coreason_manifest.definitions.presentation import ErrorSeverity
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.preloaded import PipedProcess
 
 from .conftest import Serve
+from .log import postgres_server
 from .log.valkey_server import fresh_prefix, shared_server
 from .peer import LIMIT, Gate, Peer, envelope
 
@@ -27,19 +29,40 @@ LEASE = 1.5  # so that a test need not wait for 10 s, and a busy machine does no
 class Fleet:
     """Replicas of one agent: one store and prefix, a log and an owner each."""
 
-    def __init__(self, serve: Serve) -> None:
+    def __init__(self, serve: Serve, kind: str) -> None:
         self.prefix = fresh_prefix()
-        self.url = shared_server().url
+        self.kind = kind
+        self.url = (shared_server() if kind == "valkey" else postgres_server.shared_server()).url
         self._serve = serve
 
     def replica(self, agent: Any, lease: float = 10.0, **options: Any) -> Peer:
-        log = ValkeyStreamLog(self.url, prefix=self.prefix, lease=lease)
+        log = log_at(self.url, self.prefix, lease)
         return self._serve(AgentApp(agent, log=log, agent_id="count", **options))
 
+    def lease_and_epoch(self, stream_id: str) -> tuple[float, int]:
+        """Return the end of the lease of a stream and its epoch, as the store has them."""
+        if self.kind == "valkey":
+            meta = f"{self.prefix}:{{{stream_id.replace('-', '')}}}:meta"
+            until, epoch = shared_server().command("HMGET", meta, "lease", "epoch")
+        else:
+            ((until, epoch),) = postgres_server.shared_server().execute(
+                f"SELECT until, l.epoch FROM {self.prefix}.leases l"
+                f" JOIN {self.prefix}.streams USING (n) WHERE stream_id = $1",
+                stream_id,
+            )
+        return float(until), int(epoch)
 
-@pytest.fixture
-def fleet(serve: Serve) -> Fleet:
-    return Fleet(serve)
+
+def log_at(url: str, prefix: str, lease: float = 10.0) -> StreamLog:
+    """Return a log on a store."""
+    if url.startswith("valkey"):
+        return ValkeyStreamLog(url, prefix=prefix, lease=lease)
+    return PostgresStreamLog(url, schema=prefix, lease=lease)
+
+
+@pytest.fixture(params=["valkey", "postgres"])
+def fleet(serve: Serve, request: pytest.FixtureRequest) -> Fleet:
+    return Fleet(serve, request.param)
 
 
 async def never(request: ServiceRequest, stream: AgentStream) -> None:
@@ -124,8 +147,9 @@ def test_a_stream_belongs_to_its_principal_on_every_replica(fleet: Fleet) -> Non
 
 @pytest.mark.proves("RES2-10b")
 def test_the_lease_is_10_s_and_renewed_every_3(fleet: Fleet) -> None:
-    assert ValkeyStreamLog(fleet.url).lease == 10
-    assert ValkeyStreamLog(fleet.url).lease / RENEWALS_PER_LEASE == pytest.approx(3)
+    log = ValkeyStreamLog if fleet.kind == "valkey" else PostgresStreamLog
+    assert log(fleet.url).lease == 10
+    assert log(fleet.url).lease / RENEWALS_PER_LEASE == pytest.approx(3)
 
 
 @pytest.mark.proves("RES2-10b")
@@ -141,13 +165,12 @@ def test_a_producer_that_lives_keeps_its_stream_beyond_its_lease(fleet: Fleet) -
     body = envelope()
     with one.open(body) as answer:
         answer.until(1)
-        meta = f"{fleet.prefix}:{{{answer.stream_id.replace('-', '')}}}:meta"
-        first = float(shared_server().command("HGET", meta, "lease"))
+        first, _ = fleet.lease_and_epoch(answer.stream_id)
         deadline = time.monotonic() + LIMIT
-        while float(shared_server().command("HGET", meta, "lease")) < first + 1.1 * LEASE:
+        while (found := fleet.lease_and_epoch(answer.stream_id))[0] < first + 1.1 * LEASE:
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        assert shared_server().command("HGET", meta, "epoch") == b"1"
+        assert found[1] == 1
         gate.open()
         answer.rest()
     assert answer.text == "slow and steady"
@@ -157,7 +180,8 @@ def test_a_producer_that_lives_keeps_its_stream_beyond_its_lease(fleet: Fleet) -
 # A separate process, that can be killed and frozen. It never ends a stream.
 PROGRAM = """
 import asyncio, sys
-from coreason_client.server import AgentApp, LogError, ValkeyStreamLog, running
+from coreason_client.server import AgentApp, LogError, running
+from tests.server.test_replicas import log_at
 
 url, prefix, lease, notes = sys.argv[1:]
 
@@ -181,7 +205,7 @@ async def late(stream_id, seq):  # once more, past everything that would hold it
 
 tasks = []
 
-log = ValkeyStreamLog(url, prefix=prefix, lease=float(lease))
+log = log_at(url, prefix, float(lease))
 with running(AgentApp(count, log=log, agent_id="count", drain_timeout=0)) as server:
     print(server.url, flush=True)
     sys.stdin.read()
@@ -194,7 +218,7 @@ class Process:
     def __init__(self, fleet: Fleet, notes: Path) -> None:
         self._process = PipedProcess(
             ["-c", PROGRAM, fleet.url, fleet.prefix, str(LEASE), str(notes)],
-            libraries=("redis.asyncio",),
+            libraries=("redis.asyncio", "asyncpg"),
         )
         self.peer = Peer(self.line())
         self._notes = notes

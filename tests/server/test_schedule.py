@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
@@ -13,7 +14,6 @@ from coreason_client.server import (
     AgentStream,
     LogUnavailable,
     MemoryStreamLog,
-    ValkeyStreamLog,
 )
 from coreason_client.server.log import Claim, NewStream, Opened
 from coreason_client.sse import SSEDecoder
@@ -21,8 +21,7 @@ from coreason_manifest.definitions.presentation import StreamError, parse_packet
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio
-from .log.backends import Clock
-from .log.valkey_server import fresh_prefix, shared_server
+from .log.backends import Clock, Factory, postgres, valkey
 from .peer import envelope
 from .virtual import Call, until, virtual, virtual_loop
 
@@ -63,10 +62,13 @@ async def test_a_stream_whose_producer_is_lost_ends_within_15_s(phase: float) ->
 
 
 @pytest.mark.proves("RES2-10e")
+@pytest.mark.parametrize("make", [valkey, postgres])
 @aio
-async def test_on_a_real_store_too_a_stream_whose_producer_is_lost_ends_within_15_s() -> None:
+async def test_on_a_real_store_too_a_stream_whose_producer_is_lost_ends_within_15_s(
+    make: Factory,
+) -> None:
     clock = Clock()
-    log = ValkeyStreamLog(shared_server().url, prefix=fresh_prefix(), clock=clock)
+    log = make(clock, Path())
     app = AgentApp(hello, log=log)
     async with app.lifespan():
         assert app._runtime is not None

@@ -1,17 +1,23 @@
-"""The limits of a principal on replicas that share a Valkey: they count together."""
+"""The limits of a principal on replicas that share a store: they count together."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog
+import pytest
+
+from coreason_client.server import AgentApp, AgentStream
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .aio import aio
+from .log import postgres_server
 from .log.valkey_server import fresh_prefix, shared_server
 from .peer import envelope
+from .test_replicas import log_at
 from .virtual import Call
+
+on_each = pytest.mark.parametrize("kind", ["valkey", "postgres"])
 
 
 class Agent:
@@ -33,12 +39,15 @@ class Agent:
 
 
 @asynccontextmanager
-async def replicas(count: int, agent: Agent, **options: Any) -> AsyncIterator[list[AgentApp]]:
-    prefix, url = fresh_prefix(), shared_server().url
+async def replicas(
+    kind: str, count: int, agent: Agent, **options: Any
+) -> AsyncIterator[list[AgentApp]]:
+    prefix = fresh_prefix()
+    server = shared_server() if kind == "valkey" else postgres_server.shared_server()
     apps = [
         AgentApp(
             agent,
-            log=ValkeyStreamLog(url, prefix=prefix),
+            log=log_at(server.url, prefix),
             api_keys=["a", "b"],
             agent_id="shared",
             **options,
@@ -71,10 +80,11 @@ async def accepted(app: AgentApp, key: str, body: object = None) -> Call:
     return call
 
 
+@on_each
 @aio
-async def test_streams_of_all_replicas_count_together_however_fast_they_come() -> None:
+async def test_streams_of_all_replicas_count_together_however_fast_they_come(kind: str) -> None:
     agent = Agent()
-    async with replicas(3, agent, max_streams_per_key=5) as apps:
+    async with replicas(kind, 3, agent, max_streams_per_key=5) as apps:
         calls = [Call(apps[number % 3], key="a") for number in range(24)]
         statuses = [await begun(call) for call in calls]
         assert sorted(statuses) == [200] * 5 + [429] * 19
@@ -89,10 +99,11 @@ async def test_streams_of_all_replicas_count_together_however_fast_they_come() -
             assert (call.status, call.text) == (200, "begun")
 
 
+@on_each
 @aio
-async def test_readers_of_all_replicas_count_together() -> None:
+async def test_readers_of_all_replicas_count_together(kind: str) -> None:
     agent, body = Agent(), envelope()
-    async with replicas(2, agent, max_readers_per_key=3) as apps:
+    async with replicas(kind, 2, agent, max_readers_per_key=3) as apps:
         calls = [Call(apps[0], body, key="a")]
         assert await begun(calls[0]) == 200
         calls += [Call(apps[number % 2], body, key="a") for number in range(7)]
@@ -103,11 +114,12 @@ async def test_readers_of_all_replicas_count_together() -> None:
         assert (await accepted(apps[1], "a", body)).status == 200
 
 
+@on_each
 @aio
-async def test_requests_at_all_replicas_count_together() -> None:
+async def test_requests_at_all_replicas_count_together(kind: str) -> None:
     agent = Agent()
     agent.go.set()
-    async with replicas(2, agent, max_requests_per_minute=4) as apps:
+    async with replicas(kind, 2, agent, max_requests_per_minute=4) as apps:
         ended = [await Call(apps[number % 2], key="a").end() for number in range(6)]
         assert [call.status for call in ended] == [200] * 4 + [429] * 2
         # A request that joins its stream gives its token back.
@@ -116,10 +128,11 @@ async def test_requests_at_all_replicas_count_together() -> None:
         assert {call.status for call in other} == {200}
 
 
+@on_each
 @aio
-async def test_a_replica_that_stops_gives_its_part_back() -> None:
+async def test_a_replica_that_stops_gives_its_part_back(kind: str) -> None:
     agent = Agent()
-    async with replicas(2, agent, max_streams_per_key=1, drain_timeout=0.0) as apps:
+    async with replicas(kind, 2, agent, max_streams_per_key=1, drain_timeout=0.0) as apps:
         stopped = Call(apps[0], key="a")
         assert await begun(stopped) == 200
         assert await begun(Call(apps[1], key="a")) == 429

@@ -13,11 +13,11 @@ from uuid import UUID
 from ..server.log.valkey_server import ValkeyServer
 from .content import Order
 from .durable_tally import DifferingReading, differing_rows, hand_over_rows
-from .faults import until
+from .faults import Store, until
 from .options import ReplicaOptions
 from .readers import client_for, read_spread
 from .site import Account, Settings, Site, order, read_under_faults, started
-from .tally import COMPLETE, Notes, Reading, Row, count, plain, zero
+from .tally import COMPLETE, Notes, Reading, Row, count, plain, titled, zero
 
 PREFIX = "durable"
 ROLLED_PREFIX = "rolled"
@@ -33,15 +33,16 @@ async def durable_rows(
     folder: Path, store: ValkeyServer, settings: Settings
 ) -> tuple[list[Row], str]:
     """Return the tables of durable agents and the stderr of the replicas."""
-    rows, errors = await _under_faults(folder, store, settings)
+    rows, errors = await durable_under_faults(folder, store, settings)
     with ValkeyServer() as other:  # it does not crash, so it need not keep anything
         rolled, more = await rolling_restart(folder / "rolled", other, settings, _ROLLED)
     return [*rows, *rolled], errors + more
 
 
-async def _under_faults(
-    folder: Path, store: ValkeyServer, settings: Settings
+async def durable_under_faults(
+    folder: Path, store: Store, settings: Settings, *, long: bool = True
 ) -> tuple[list[Row], str]:
+    """Return the tables of durable agents under faults, and the stderr of the replicas."""
     same, differing = _same(settings), _differing(settings)
     options = ReplicaOptions(url=store.url, prefix=PREFIX, lease=settings.lease, durable=True)
     account = Account()
@@ -55,12 +56,14 @@ async def _under_faults(
         *count(same, notes, _of(account, same)),
         zero("streams not complete", sum(reading.end != COMPLETE for reading in same)),
         plain("restarts of agents", notes.restarts),
-        *(plain(name, number) for name, number in sorted(site.striker.struck.items())),
-        plain("connections cut", site.proxy.faults),
+        *site.rows(),
         *_process_rows(account),
     ]
-    other = [*count(differing, notes, _of(account, differing)), *differing_rows(differing)]
-    return [*_titled("durable", rows), *_titled("durable, other text", other)], account.errors
+    other = [
+        *count(differing, notes, _of(account, differing)),
+        *differing_rows(differing, long=long),
+    ]
+    return [*titled("durable", rows), *titled("durable, other text", other)], account.errors
 
 
 def _same(settings: Settings) -> list[Reading]:
@@ -123,7 +126,7 @@ async def rolling_restart(
         *hand_over_rows(account.readings, notes, continued_within),
         *_process_rows(account),
     ]
-    return _titled("rolling restart", rows), account.errors
+    return titled("rolling restart", rows), account.errors
 
 
 async def _roll(site: Site, readings: Sequence[Reading]) -> list[int | None]:
@@ -149,7 +152,3 @@ def _process_rows(account: Account) -> list[Row]:
         zero("replicas with an exit code other than 0", sum(code != 0 for code in account.codes)),
         zero("tracebacks of replicas", account.errors.count("Traceback")),
     ]
-
-
-def _titled(title: str, rows: Sequence[Row]) -> list[Row]:
-    return [Row(f"{title}: {row.name}", row.value, row.right) for row in rows]

@@ -76,8 +76,12 @@ def _is_right(order: Order, packet: Packet, index: int, run: int) -> bool:
     return shown(packet) == (ends_burst(index), order.text_of(index, run))
 
 
-def differing_rows(readings: Sequence[DifferingReading]) -> list[Row]:
-    """Return the ends of streams whose step differs, by what their clients understand."""
+def differing_rows(readings: Sequence[DifferingReading], *, long: bool = True) -> list[Row]:
+    """Return the ends of streams whose step differs, by what their clients understand.
+
+    In a `long` run, some are interrupted in that step.
+    """
+    happens = some if long else plain
     able = [reading for reading in readings if reading.order.rewinds]
     unable = [reading for reading in readings if not reading.order.rewinds]
     lost = sum(reading.end == LOST for reading in unable)
@@ -85,10 +89,10 @@ def differing_rows(readings: Sequence[DifferingReading]) -> list[Row]:
     return [
         plain("with rewinds", len(able)),
         zero("of these not complete", sum(reading.end != COMPLETE for reading in able)),
-        some("of these rewound", sum(reading.rewinds > 0 for reading in able)),
+        happens("of these rewound", sum(reading.rewinds > 0 for reading in able)),
         plain("without rewinds", len(unable)),
         plain("complete, without rewinds", complete),
-        some(f"{LOST}, without rewinds", lost),
+        happens(f"{LOST}, without rewinds", lost),
         zero("ended otherwise, without rewinds", len(unable) - lost - complete),
     ]
 

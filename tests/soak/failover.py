@@ -19,6 +19,7 @@ from coreason_client import CAPClient
 from coreason_client.testing import ChaosProxy
 
 from .content import Order
+from .failover_postgres import KilledPostgres, ReplacedPostgres
 from .failover_readers import read_chat, read_raw, read_within
 from .failover_replica import PROGRAM
 from .failover_stores import (
@@ -34,7 +35,7 @@ from .faults import until
 from .fleet import Fleet
 from .options import ReplicaOptions
 from .readers import ANY_KEY, READ_TIMEOUT, RETRIES, client_for
-from .tally import Row, plain, some, zero
+from .tally import Row, plain, some, titled, zero
 
 _EXPLAINED = 10  # readings that failed and are shown
 _READERS: tuple[Reader, ...] = ("raw", "async", "sync")
@@ -80,6 +81,10 @@ FAILOVERS = (
     Failover("cluster", FailingCluster, (0.0, 3.0), kills=True),
     Failover("Sentinel", SentinelPair, (0.0, 3.0)),
 )
+POSTGRES_FAILOVERS = (
+    Failover("confirmed", ReplacedPostgres, (0.0, 3.0), confirmations=1),
+    Failover("primary killed", KilledPostgres, (1.0, 3.0), kills=True),
+)
 
 NORMAL_SIZE = Size()
 
@@ -97,7 +102,7 @@ async def failover_rows(
         print(f"  failover: {kind.title}", file=sys.stderr)
         place, dice = folder / str(number), random.Random(f"{seed} {kind.title}")
         found, errors = await _fail_over(place, kind, size, dice)
-        rows += [Row(f"failover, {kind.title}: {row.name}", row.value, row.right) for row in found]
+        rows += titled(f"failover, {kind.title}", found)
         all_errors += errors
     return rows, all_errors
 

@@ -6,13 +6,14 @@ Arguments: port, options as JSON, file of notes.
 import asyncio
 import secrets
 import sys
-from typing import Any
 
-from coreason_client.server import AgentApp, AgentStream, ValkeyStreamLog, serve
+from coreason_client.server import AgentApp, AgentStream, serve
+from coreason_client.server.log import DurableLog
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .content import Order
 from .failover_tally import SAME, word
+from .logs import make_log
 from .options import AGENT_ID, ReplicaOptions
 from .replica import HEARTBEAT, leave_with_parent
 
@@ -22,7 +23,7 @@ PROGRAM = "tests.soak.failover_replica"
 class Agent:
     """Writes words; each run has its own, except for durable answers that do not differ."""
 
-    def __init__(self, log: ValkeyStreamLog, *, durable: bool) -> None:
+    def __init__(self, log: DurableLog, *, durable: bool) -> None:
         self._log = log
         self._durable = durable
 
@@ -54,15 +55,7 @@ class Agent:
 def main(port: str, options_json: str, _: str) -> None:
     options = ReplicaOptions.parse(options_json)
     leave_with_parent()
-    more: dict[str, Any] = {"replicas": options.confirmations} if options.confirmations else {}
-    log = ValkeyStreamLog(
-        options.url,
-        prefix=options.prefix,
-        lease=options.lease,
-        patience=options.patience,
-        cluster=options.cluster,
-        **more,
-    )
+    log = make_log(options)
     app = AgentApp(
         Agent(log, durable=options.durable),
         log=log,

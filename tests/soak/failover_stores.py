@@ -18,7 +18,7 @@ from ..server.log.valkey_server import ValkeyCluster, ValkeyServer
 
 _AT_ONCE = ("--repl-diskless-sync-delay", "0")
 _WAIT = 20.0
-_OUTAGE = 1.0  # the longest time between the end of a primary and the promotion by hand
+OUTAGE = 1.0  # the longest time between the end of a primary and the promotion by hand
 _NODE_TIMEOUT = ("--cluster-node-timeout", "1000")
 _SENTINELS = 3
 _SERVICE = "soak"
@@ -27,8 +27,6 @@ _SERVICE = "soak"
 class FailingStore(ABC):
     """A primary that is going to fail, and the replica that is promoted then."""
 
-    primary: ValkeyServer
-    replica: ValkeyServer
     url: str
     cluster = False
 
@@ -46,26 +44,51 @@ class FailingStore(ABC):
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def hold(self) -> None:
-        """Hold replication back from now on."""
-        self.replica.command("CONFIG", "SET", "masteruser", "nobody", "masterauth", "wrong")
-        self.replica.command("CLIENT", "KILL", "TYPE", "master")
-
     def fail(self, dice: random.Random) -> int:
         """Replace the primary; return the number of bytes that the promoted replica lacks."""
-        written = _info(self.primary)["master_repl_offset"]
-        lacks = written - _info(self.replica)["slave_repl_offset"]
+        lacks = self._lacks()
         self._fail(dice)
-        _until(lambda: bool(_info(self.replica)["role"] == "master"), "the replica was promoted")
-        return max(int(lacks), 0)
+        until(self._is_promoted, "the replica was promoted")
+        return max(lacks, 0)
+
+    @abstractmethod
+    def hold(self) -> None:
+        """Hold replication back from now on."""
 
     @abstractmethod
     def _start(self) -> None:
         """Start the processes, and set the attributes."""
 
     @abstractmethod
+    def _lacks(self) -> int:
+        """Return the number of bytes that the primary has and the replica has not."""
+
+    @abstractmethod
     def _fail(self, dice: random.Random) -> None:
         """End or demote the primary, and promote the replica or wait until somebody else does."""
+
+    @abstractmethod
+    def _is_promoted(self) -> bool:
+        """Return True if the replica is a primary."""
+
+
+class FailingValkey(FailingStore):
+    """A Valkey that fails over."""
+
+    primary: ValkeyServer
+    replica: ValkeyServer
+
+    def hold(self) -> None:
+        """Hold replication back from now on."""
+        self.replica.command("CONFIG", "SET", "masteruser", "nobody", "masterauth", "wrong")
+        self.replica.command("CLIENT", "KILL", "TYPE", "master")
+
+    def _lacks(self) -> int:
+        written = _info(self.primary)["master_repl_offset"]
+        return int(written - _info(self.replica)["slave_repl_offset"])
+
+    def _is_promoted(self) -> bool:
+        return bool(_info(self.replica)["role"] == "master")
 
     def _start_pair(self) -> None:
         self.primary = self._stack.enter_context(ValkeyServer(*_AT_ONCE))
@@ -75,7 +98,7 @@ class FailingStore(ABC):
         _until_replicated(self.replica)
 
 
-class KilledPrimary(FailingStore):
+class KilledPrimary(FailingValkey):
     """A pair behind one address; the primary is killed, and the replica promoted by hand."""
 
     def _start(self) -> None:
@@ -87,7 +110,7 @@ class KilledPrimary(FailingStore):
 
     def _fail(self, dice: random.Random) -> None:
         self.primary.kill()
-        time.sleep(_OUTAGE * dice.random())
+        time.sleep(OUTAGE * dice.random())
         self._promote()
 
     def _promote(self) -> None:
@@ -112,7 +135,7 @@ class DemotedPrimary(KilledPrimary):
         self.primary.command("REPLICAOF", "127.0.0.1", self.replica.port)
 
 
-class FailingCluster(FailingStore):
+class FailingCluster(FailingValkey):
     """Three primaries with a replica each: one shard swaps its roles, one primary is killed."""
 
     cluster = True
@@ -130,14 +153,14 @@ class FailingCluster(FailingStore):
         self.primary.kill()
 
 
-class SentinelPair(FailingStore):
+class SentinelPair(FailingValkey):
     """A pair whose failover Sentinels decide; the primary is killed."""
 
     def _start(self) -> None:
         self._start_pair()
         sentinels = [self._stack.enter_context(Sentinel(self.primary)) for _ in range(_SENTINELS)]
         self.url = sentinels_url(*(sentinel.port for sentinel in sentinels))
-        _until(lambda: all(one.knows_all for one in sentinels), "the Sentinels have met")
+        until(lambda: all(one.knows_all for one in sentinels), "the Sentinels have met")
 
     def _fail(self, dice: random.Random) -> None:
         self.primary.kill()
@@ -196,10 +219,11 @@ def _info(server: ValkeyServer) -> dict[str, Any]:
 
 
 def _until_replicated(replica: ValkeyServer) -> None:
-    _until(lambda: _info(replica).get("master_link_status") == "up", "the replica is connected")
+    until(lambda: _info(replica).get("master_link_status") == "up", "the replica is connected")
 
 
-def _until(condition: Callable[[], bool], wanted: str) -> None:
+def until(condition: Callable[[], bool], wanted: str) -> None:
+    """Wait for a condition."""
     deadline = time.monotonic() + _WAIT
     while not condition():
         if time.monotonic() > deadline:

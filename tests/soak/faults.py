@@ -5,13 +5,12 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from coreason_client.testing import ChaosProxy
 
-from ..server.log.valkey_server import ValkeyServer
 from .content import Order
 from .fleet import Fleet, Replica
 from .readers import client_for, read_stream
@@ -24,6 +23,23 @@ _DOWN = (0.2, 1.5)  # downtime of a killed replica, or of the store
 _WAIT = 20.0  # seconds for an event that must happen
 _STALE_PACKETS, _STALE_PAUSE = 2000, 0.1  # of a stream that runs until it is taken over
 _CONTINUED_PACKETS = 400  # of a durable one, which continues then
+
+
+class Store(Protocol):
+    """A server on loopback that faults act on."""
+
+    port: int
+
+    @property
+    def url(self) -> str: ...
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def go_on(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +67,14 @@ class Striker:
     """Carries faults out. They may overlap, but not on one process."""
 
     def __init__(
-        self, fleet: Fleet, store: ValkeyServer, proxy: ChaosProxy, *, durable: bool = False
+        self, fleet: Fleet, store: Store, proxies: Sequence[ChaosProxy], *, durable: bool = False
     ) -> None:
         self.struck: Counter[str] = Counter()
         self.stale: list[Reading] = []  # of streams that had two producers
         self._stale_packets = _CONTINUED_PACKETS if durable else _STALE_PACKETS
         self._fleet = fleet
         self._store = store
-        self._proxy = proxy
+        self._proxies = proxies
         self._store_free = asyncio.Lock()
         self._do: Mapping[Kind, Callable[[float], Coroutine[Any, Any, None]]] = {
             "kill": self._kill,
@@ -82,7 +98,8 @@ class Striker:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             await asyncio.sleep(every * 2 * dice.random())
-            self._proxy.cut_one()
+            for proxy in self._proxies:
+                proxy.cut_one()
 
     async def _kill(self, dice: float) -> None:
         replica = await self._take(dice)

@@ -13,7 +13,7 @@ class ReplicaOptions:
     """Settings of one replica; they are passed as one command line argument."""
 
     url: str
-    prefix: str
+    prefix: str  # in Postgres the schema
     lease: float
     patience: float = 10.0
     retention: float = 900.0
@@ -25,6 +25,11 @@ class ReplicaOptions:
     max_restarts: int = 3
     drain_timeout: float = 2.0
     program: str = "tests.soak.replica"  # the module that the process runs
+
+    @property
+    def in_postgres(self) -> bool:
+        """True if the streams are in Postgres, False if they are in Valkey."""
+        return self.url.startswith("postgresql:")
 
     @classmethod
     def parse(cls, text: str) -> Self:

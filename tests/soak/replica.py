@@ -9,82 +9,17 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from uuid import UUID
 
-from coreason_client.server import AgentApp, AgentStream, Fenced, LogError, ValkeyStreamLog, serve
-from coreason_client.server.log import Notes
+from coreason_client.server import AgentApp, AgentStream, LogError, serve
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .content import Order, ends_burst, text_of
+from .logs import NotingLog, make_noting_log
 from .options import AGENT_ID, ReplicaOptions
 
 HEARTBEAT = 1.0
 _LOOK_EVERY = 0.05
-
-
-class NotingLog(ValkeyStreamLog):
-    """The Valkey log; writes a line to a file for each acknowledgement of the store.
-
-    A line is written with one call, so it is complete or absent if the process is killed.
-    """
-
-    def __init__(self, options: ReplicaOptions, notes: str) -> None:
-        super().__init__(
-            options.url, prefix=options.prefix, lease=options.lease, patience=options.patience
-        )
-        self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._taken_over: set[tuple[UUID, int]] = set()
-        self._continued: set[tuple[UUID, int]] = set()
-
-    def note(self, *words: object) -> None:
-        os.write(self._notes, f"{' '.join(map(str, words))}\n".encode())
-
-    async def append(
-        self,
-        stream_id: UUID,
-        epoch: int,
-        first_seq: int,
-        entries: Sequence[bytes],
-        notes: Notes | None = None,
-    ) -> bool:
-        try:
-            cancel = await super().append(stream_id, epoch, first_seq, entries, notes)
-        except Fenced:
-            self.note("fenced", stream_id, epoch)
-            raise
-        if entries:
-            self._note_entries(stream_id, epoch, first_seq, len(entries))
-        elif epoch > 1:  # the note of a restart
-            self._note_takeover(stream_id, epoch)
-        return cancel
-
-    async def close(
-        self, stream_id: UUID, epoch: int, first_seq: int, entries: Sequence[bytes], outcome: str
-    ) -> None:
-        try:
-            await super().close(stream_id, epoch, first_seq, entries, outcome)
-        except Fenced:
-            self.note("fenced", stream_id, epoch)
-            raise
-        self._note_entries(stream_id, epoch, first_seq, len(entries))
-        if epoch > 1:
-            self._note_takeover(stream_id, epoch)
-
-    async def release(self, stream_id: UUID, epoch: int) -> None:
-        self.note("released", stream_id, epoch, time.monotonic())
-        await super().release(stream_id, epoch)
-
-    def _note_takeover(self, stream_id: UUID, epoch: int) -> None:
-        if (stream_id, epoch) not in self._taken_over:
-            self._taken_over.add((stream_id, epoch))
-            self.note("takeover", stream_id, epoch, time.monotonic())
-
-    def _note_entries(self, stream_id: UUID, epoch: int, first_seq: int, number: int) -> None:
-        self.note("ack", stream_id, epoch, first_seq, number)
-        if epoch > 1 and (stream_id, epoch) not in self._continued:
-            self._continued.add((stream_id, epoch))
-            self.note("continued", stream_id, epoch, time.monotonic())
 
 
 class Agent:
@@ -212,7 +147,7 @@ def main(port: str, options_json: str, notes: str) -> None:
     options = ReplicaOptions.parse(options_json)
     set_descriptor_limit(options.descriptors)
     leave_with_parent()
-    log = NotingLog(options, notes)
+    log = make_noting_log(options, notes)
     app = AgentApp(
         DurableAgent(log) if options.durable else Agent(log),
         log=log,

@@ -4,24 +4,33 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 from ..server.log.valkey_server import ValkeyServer
 from .content import Order
-from .durable import durable_rows
-from .failover import failover_rows
+from .durable import durable_rows, durable_under_faults
+from .failover import POSTGRES_FAILOVERS, Size, failover_rows
+from .faults import Store
+from .fulldisk import TcpPostgres, full_disk_rows
 from .halfopen import affordable, half_open, still_open
 from .options import ReplicaOptions
 from .pressure import PREFIX as PRESSED_PREFIX
 from .pressure import PRINCIPAL, pressed_fleet, under_pressure
 from .readers import client_for, read_spread
 from .replica import set_descriptor_limit
-from .site import Account, Part, Settings, Site, order, read_under_faults, started
-from .tally import COMPLETE, Notes, Reading, Row, count, plain, zero
+from .site import Account, Part, Settings, Site, account_rows, order, read_under_faults, started
+from .tally import COMPLETE, Notes, Reading, Row, plain, titled, zero
 
-__all__ = ["Part", "Settings", "soak"]
+__all__ = ["Part", "Settings", "soak", "under_faults"]
 
 PREFIX = "soak"
+# Of the parts on Postgres, which are smaller.
+_POSTGRES_STREAMS, _POSTGRES_PACKETS, _POSTGRES_SECONDS = 60, 100, 12.0
+_POSTGRES_SIZE = Size(copies=1, replicas=(2, 2), words=80)
 
 
 async def soak(settings: Settings) -> tuple[list[Row], str]:
@@ -34,16 +43,24 @@ async def soak(settings: Settings) -> tuple[list[Row], str]:
     ):
         async with asyncio.timeout(settings.deadline):
             if settings.part in ("all", "faults"):
-                accounts.append(await _faults(Path(folder, "faults"), store, settings))
+                accounts.append(await under_faults(Path(folder, "faults"), store, settings))
             if settings.part in ("all", "pressure"):
                 accounts.append(await _pressure(Path(folder, "pressure"), store, settings.seed))
-            rows = _rows(accounts, time.monotonic() - began) if accounts else []
+            rows: list[Row] = []
+            if accounts:
+                rows = [
+                    *account_rows(accounts),
+                    plain("seconds", f"{time.monotonic() - began:.0f}"),
+                ]
             if settings.part in ("all", "durable"):
                 durable, more = await durable_rows(Path(folder, "durable"), store, settings)
                 rows, errors = [*rows, *durable], errors + more
             if settings.part in ("all", "failover"):
                 failed, more = await failover_rows(Path(folder, "failover"), settings.seed)
                 rows, errors = [*rows, *failed], errors + more
+            if settings.part in ("all", "postgres"):
+                found, more = await _postgres(Path(folder, "postgres"), settings)
+                rows, errors = [*rows, *found], errors + more
     return rows, errors_of(accounts) + errors
 
 
@@ -52,23 +69,7 @@ def errors_of(accounts: Sequence[Account]) -> str:
     return "".join(account.errors for account in accounts)
 
 
-def _rows(accounts: Sequence[Account], seconds: float) -> list[Row]:
-    codes = [code for account in accounts for code in account.codes]
-    tracebacks = sum(account.errors.count("Traceback") for account in accounts)
-    return [
-        *count(
-            [reading for account in accounts for reading in account.readings],
-            Notes.parse(line for account in accounts for line in account.notes),
-            {stream_id: last for account in accounts for stream_id, last in account.stored.items()},
-        ),
-        *(row for account in accounts for row in account.rows),
-        zero("replicas with an exit code other than 0", sum(code != 0 for code in codes)),
-        zero("tracebacks of replicas", tracebacks),
-        plain("seconds", f"{seconds:.0f}"),
-    ]
-
-
-async def _faults(folder: Path, store: ValkeyServer, settings: Settings) -> Account:
+async def under_faults(folder: Path, store: Store, settings: Settings) -> Account:
     """Kill, freeze, cut and restart; then hold connections half open."""
     descriptors = set_descriptor_limit()
     account = Account()
@@ -85,8 +86,7 @@ async def _faults(folder: Path, store: ValkeyServer, settings: Settings) -> Acco
         await account.close(site.fleet, store, PREFIX)
     account.rows = [
         *_stale_rows(stale, Notes.parse(account.notes)),
-        *(plain(name, number) for name, number in sorted(site.striker.struck.items())),
-        plain("connections cut", site.proxy.faults),
+        *site.rows(),
         *_flood_rows(beside, opened),
     ]
     return account
@@ -102,6 +102,44 @@ async def _pressure(folder: Path, store: ValkeyServer, seed: int) -> Account:
             account.rows += episode.rows
         await account.close(fleet, store, PRESSED_PREFIX, PRINCIPAL)
     return account
+
+
+async def _postgres(folder: Path, settings: Settings) -> tuple[list[Row], str]:
+    """Run smaller forms of the other parts on Postgres; return their tables, and the stderr."""
+    seed = settings.seed
+    small = replace(
+        settings,
+        streams=min(settings.streams, _POSTGRES_STREAMS),
+        packets=min(settings.packets, _POSTGRES_PACKETS),
+        seconds=min(settings.seconds, _POSTGRES_SECONDS),
+        faults={"kill": 2, "pause": 1, "restart": 1, "freeze": 1},
+        cuts_store=True,
+        half_open=0,
+    )
+    parts = (
+        partial(faults_on_postgres, folder / "faults", small),
+        partial(full_disk_rows, folder / "full", seed),
+        partial(failover_rows, folder / "failover", seed, _POSTGRES_SIZE, POSTGRES_FAILOVERS),
+    )
+    rows: list[Row] = []
+    errors = ""
+    for part in parts:
+        try:
+            found, more = await part()
+        except pytest.skip.Exception as skipped:
+            found, more = [plain("skipped", skipped.msg)], ""
+        rows, errors = [*rows, *titled("Postgres", found)], errors + more
+    return rows, errors
+
+
+async def faults_on_postgres(folder: Path, settings: Settings) -> tuple[list[Row], str]:
+    """Run the faults of the first part, and those of durable agents."""
+    with TcpPostgres() as store:
+        account = await under_faults(folder / "plain", store, settings)
+        durable, errors = await durable_under_faults(
+            folder / "durable", store, settings, long=False
+        )
+    return [*account_rows([account]), *durable], account.errors + errors
 
 
 async def _under_flood(

@@ -2,30 +2,32 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 from uuid import UUID
 
-from coreason_client.server import ValkeyStreamLog
 from coreason_client.server.http._auth import ANONYMOUS
+from coreason_client.server.log.base import DEFAULT_LEASE
 from coreason_client.testing import ChaosProxy
 
-from ..server.log.valkey_server import ValkeyServer
 from .content import Order
-from .faults import Kind, Striker, plan
+from .faults import Kind, Store, Striker, plan
 from .fleet import Fleet
+from .logs import make_log
 from .options import AGENT_ID, ReplicaOptions
 from .readers import client_for, read_spread
-from .tally import Reading, Row
+from .tally import Notes, Reading, Row, count, plain, some, zero
 
 AFTER_FAULTS = 60.0  # seconds until every hanging reader is noticed
 _PRESSURE = 240.0  # seconds for the faults of `pressure`
 _ROLLING = 60.0
 _FAILOVERS = 300.0
+_POSTGRES = 240.0
 
-Part: TypeAlias = Literal["all", "faults", "pressure", "durable", "failover"]
+Part: TypeAlias = Literal["all", "faults", "pressure", "durable", "failover", "postgres"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +44,35 @@ class Settings:
         default_factory=lambda: {"kill": 5, "pause": 3, "restart": 3, "freeze": 2}
     )
     cut_every: float = 0.25
+    cuts_store: bool = False  # also connections between replicas and the store
     half_open: int | None = None  # None: as many as the system allows
     part: Part = "all"
 
     @property
     def deadline(self) -> float:
         """The longest duration of a run, in seconds."""
-        return 6 * self.seconds + 4 * AFTER_FAULTS + _PRESSURE + _ROLLING + _FAILOVERS
+        parts = _PRESSURE + _ROLLING + _FAILOVERS + _POSTGRES
+        return 6 * self.seconds + 4 * AFTER_FAULTS + parts
 
 
 @dataclass(slots=True)
 class Site:
-    """The processes and the proxy of a run."""
+    """The processes and the proxies of a run."""
 
     fleet: Fleet
-    proxy: ChaosProxy
+    proxy: ChaosProxy  # before the replicas
+    store_proxy: ChaosProxy | None  # before the store
     striker: Striker
+
+    def rows(self) -> list[Row]:
+        """Return what has happened to the processes and the connections."""
+        found = [
+            *(plain(name, number) for name, number in sorted(self.striker.struck.items())),
+            plain("connections cut", self.proxy.faults),
+        ]
+        if self.store_proxy is not None:
+            found.append(some("connections to the store cut", self.store_proxy.faults))
+        return found
 
 
 @dataclass(slots=True)
@@ -72,7 +87,7 @@ class Account:
     rows: list[Row] = field(default_factory=list)
 
     async def close(
-        self, fleet: Fleet, store: ValkeyServer, prefix: str, principal: str = ANONYMOUS
+        self, fleet: Fleet, store: Store, prefix: str, principal: str = ANONYMOUS
     ) -> None:
         """Stop the replicas, and read the last number of each stream from the store."""
         self.codes = await fleet.leave()
@@ -80,15 +95,44 @@ class Account:
         self.notes, self.errors = list(fleet.notes()), fleet.errors()
 
 
+def account_rows(accounts: Sequence[Account], *more: Row) -> list[Row]:
+    """Return the table of some parts of a run; `more` rows come before those of the processes."""
+    codes = [code for account in accounts for code in account.codes]
+    tracebacks = sum(account.errors.count("Traceback") for account in accounts)
+    return [
+        *count(
+            [reading for account in accounts for reading in account.readings],
+            Notes.parse(line for account in accounts for line in account.notes),
+            {stream_id: last for account in accounts for stream_id, last in account.stored.items()},
+        ),
+        *(row for account in accounts for row in account.rows),
+        *more,
+        zero("replicas with an exit code other than 0", sum(code != 0 for code in codes)),
+        zero("tracebacks of replicas", tracebacks),
+    ]
+
+
 @asynccontextmanager
 async def started(
-    folder: Path, store: ValkeyServer, options: ReplicaOptions, settings: Settings
+    folder: Path, store: Store, options: ReplicaOptions, settings: Settings
 ) -> AsyncIterator[Site]:
-    """Start the replicas of a run, and a proxy before them."""
-    fleet = Fleet(folder, [options] * settings.replicas)
-    urls = [f"http://127.0.0.1:{replica.port}" for replica in fleet.replicas]
-    async with fleet, ChaosProxy(urls, seed=settings.seed, faults=()) as proxy:
-        yield Site(fleet, proxy, Striker(fleet, store, proxy, durable=options.durable))
+    """Start the replicas of a run, a proxy before them, and one before the store if it is cut."""
+    async with AsyncExitStack() as stack:
+        store_proxy = None
+        if settings.cuts_store:
+            upstream = f"http://127.0.0.1:{store.port}"
+            store_proxy = ChaosProxy(upstream, seed=settings.seed, faults=())
+            await stack.enter_async_context(store_proxy)
+            port = urlsplit(store_proxy.url).port
+            options = replace(options, url=store.url.replace(f":{store.port}/", f":{port}/"))
+        fleet = Fleet(folder, [options] * settings.replicas)
+        urls = [replica.url for replica in fleet.replicas]
+        proxy = ChaosProxy(urls, seed=settings.seed, faults=())
+        await stack.enter_async_context(fleet)
+        await stack.enter_async_context(proxy)
+        proxies = [each for each in (proxy, store_proxy) if each is not None]
+        striker = Striker(fleet, store, proxies, durable=options.durable)
+        yield Site(fleet, proxy, store_proxy, striker)
 
 
 async def read_under_faults(site: Site, settings: Settings, readings: Sequence[Reading]) -> None:
@@ -122,7 +166,7 @@ async def _stored(
     url: str, prefix: str, principal: str, readings: Sequence[Reading]
 ) -> dict[UUID, int]:
     """Read the last number of each stream from the store itself."""
-    log = ValkeyStreamLog(url, prefix=prefix)
+    log = make_log(ReplicaOptions(url=url, prefix=prefix, lease=DEFAULT_LEASE))
     await log.start("driver")
     try:
         stored: dict[UUID, int] = {}

@@ -224,6 +224,11 @@ def some(name: str, value: int) -> Row:
     return Row(name, str(value), value > 0)
 
 
+def titled(title: str, rows: Iterable[Row]) -> list[Row]:
+    """Return rows whose names begin with a title."""
+    return [Row(f"{title}: {row.name}", row.value, row.right) for row in rows]
+
+
 def bounded(name: str, seconds: float, most: float) -> Row:
     """Return a row for a time with a limit, which is added to its name."""
     return Row(f"{name} (at most {most:g} s)", f"{seconds:.1f} s", seconds <= most)

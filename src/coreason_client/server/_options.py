@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Literal, TypeAlias, get_origin, get_type_hints
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from ..errors import ArgumentError
 
@@ -14,9 +14,13 @@ __all__ = [
     "PATHS",
     "Options",
     "check_api_path",
+    "check_max_tool_result",
     "check_root_path",
     "option_names",
+    "protocol_settings",
 ]
+
+T = TypeVar("T")
 
 PATHS = ("/assist", "/v1/assist", "/health", "/ready", "/openapi.json")
 
@@ -145,6 +149,30 @@ def check_api_path(argument: str, path: object) -> None:
         raise ArgumentError(argument, "must be a path such as /api/chat", path)
     if path.split("/")[1] in FIRST_PARTS | {"v1"}:
         raise ArgumentError(argument, "must not begin like a path that the server uses", path)
+
+
+def check_max_tool_result(given: object) -> None:
+    """Check the number of characters of a tool's result that the clients of a protocol get.
+
+    Raises:
+        ArgumentError: it is not a whole number, or negative.
+    """
+    if type(given) is not int or given < 0:
+        raise ArgumentError("max_tool_result", "must be a whole number, 0 or more", given)
+
+
+def protocol_settings(argument: str, given: object, of: type[T]) -> T:
+    """Return the settings of a protocol; True has all defaults.
+
+    Raises:
+        ArgumentError: it is neither True nor such settings.
+    """
+    if given is True:
+        return of()
+    if not isinstance(given, of):
+        rule = f"must be True, False or an {of.__name__}"
+        raise ArgumentError(argument, rule, type(given).__name__)
+    return given
 
 
 def _check_rate(per_minute: object) -> None:

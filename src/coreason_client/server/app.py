@@ -26,7 +26,7 @@ from ..errors import ArgumentError
 from ._agent_ids import agent_name, default_agent_id, warn_if_shared
 from ._internals import SEND, HeldHead, response_cycle
 from ._keys_file import KeysFile
-from ._options import Options, option_names
+from ._options import Options, option_names, protocol_settings
 from .cap._routes import Routes
 from .engine._agent import Agent, as_runner, is_generator_without_stream
 from .engine._runtime import Runtime, Service
@@ -199,7 +199,7 @@ class AgentApp:
         max_parts: the largest number of parts of all messages.
         max_header_bytes: the largest size of the headers of a request.
         max_streams_per_key: the number of running streams of a principal. This and the next two
-            limits are counted together by all processes that share a Valkey.
+            limits are counted together by all processes that share a store.
         max_readers_per_key: the number of connected readers of a principal.
         max_requests_per_minute: the number of requests of a principal; None for no limit.
         on_abandoned: "cancel" cancels an agent whose last reader has left; it counts the readers of
@@ -577,12 +577,12 @@ def _openai_routes(
     refusals: Refusals,
     runtime: Callable[[], Awaitable[Runtime]],
 ) -> "OpenAIRoutes":
-    from .openai import settings_of
+    from .openai import OpenAIAPI
     from .openai._errors import error_response
     from .openai._routes import OpenAIRoutes
 
     refusals.openai = error_response
-    return OpenAIRoutes(settings_of(openai), gate, runtime)
+    return OpenAIRoutes(protocol_settings("openai", openai, OpenAIAPI), gate, runtime)
 
 
 class _PageProtocol(NamedTuple):
@@ -602,18 +602,18 @@ def _page_protocols(ai_sdk: "bool | AISDK", ag_ui: "bool | AGUI") -> list[_PageP
 
 
 def _ag_ui(ag_ui: "bool | AGUI") -> _PageProtocol:
-    from .ag_ui import settings_of
+    from .ag_ui import AGUI
     from .ag_ui._routes import AGUIRoutes
 
-    settings = settings_of(ag_ui)
+    settings = protocol_settings("ag_ui", ag_ui, AGUI)
     return _PageProtocol(settings.path, lambda *args: AGUIRoutes(settings, *args).table())
 
 
 def _ai_sdk(ai_sdk: "bool | AISDK") -> _PageProtocol:
-    from .ai_sdk import settings_of
+    from .ai_sdk import AISDK
     from .ai_sdk._routes import AISDKRoutes
 
-    settings = settings_of(ai_sdk)
+    settings = protocol_settings("ai_sdk", ai_sdk, AISDK)
     return _PageProtocol(settings.path, lambda *args: AISDKRoutes(settings, *args).table())
 
 
@@ -672,8 +672,8 @@ def _check_durable(agent: object, log: StreamLog) -> None:
     if not (log.outlives_process and isinstance(log, DurableLog)):
         raise ArgumentError(
             "durable",
-            f"needs a log that outlives the process, such as SQLiteStreamLog or ValkeyStreamLog, "
-            f"but the log is a {type(log).__name__}",
+            "needs a log that outlives the process, such as SQLiteStreamLog, PostgresStreamLog or "
+            f"ValkeyStreamLog, but the log is a {type(log).__name__}",
         )
     if is_generator_without_stream(agent):
         raise ArgumentError(

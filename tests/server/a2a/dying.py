@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from coreason_client.server import AgentStream, ServiceRequest
 from coreason_client.server.a2a._protocol import TERMINAL
-from coreason_client.server.log import SQLiteStreamLog, ValkeyStreamLog
+from coreason_client.server.log import PostgresStreamLog, SQLiteStreamLog, ValkeyStreamLog
 
 from ..log.task_stores import TaskKeeper
 from . import serving
@@ -26,6 +26,8 @@ def log_of(kind: str, where: str) -> TaskKeeper:
     if kind == "sqlite":
         return SQLiteStreamLog(where, lease=LEASE)
     url, _, prefix = where.partition(" ")
+    if kind == "postgres":
+        return PostgresStreamLog(url, schema=prefix, lease=LEASE)
     return ValkeyStreamLog(url, prefix=prefix, lease=LEASE, cluster=kind == "valkey_cluster")
 
 

@@ -16,6 +16,7 @@ from coreason_client.server.log import ValkeyStreamLog
 from tests.preloaded import PreloadedProcess
 
 from ..aio import LIMIT, aio
+from ..log import postgres_server
 from ..log.valkey_server import fresh_prefix, shared_cluster, shared_server
 from .dying import counting, log_of
 from .serving import ANN, in_state, message, served
@@ -23,7 +24,7 @@ from .serving import ANN, in_state, message, served
 STORES = ["valkey", "valkey_cluster"]
 
 
-@pytest.fixture(params=["sqlite", *STORES])
+@pytest.fixture(params=["sqlite", "postgres", *STORES])
 def kind(request: pytest.FixtureRequest) -> str:
     found: str = request.param
     return found
@@ -32,6 +33,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 def place(kind: str, folder: Path) -> str:
     if kind == "sqlite":
         return str(folder / "log.db")
+    if kind == "postgres":
+        return f"{postgres_server.shared_server().url} {postgres_server.fresh_schema()}"
     server = shared_cluster() if kind == "valkey_cluster" else shared_server()
     return f"{server.url} {fresh_prefix()}"
 
@@ -49,7 +52,7 @@ def process(kind: str, where: str, runs: Path, point: str, *texts: str) -> Itera
             stdin=null.fileno(),
             stdout=writable,
             stderr=2,
-            libraries=("redis.asyncio", "httpcore2"),
+            libraries=("redis.asyncio", "asyncpg", "httpcore2"),
         )
         os.close(writable)
         try:

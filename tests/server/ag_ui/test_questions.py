@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from coreason_client.server import AGUI, create_ticket
-from coreason_client.server.answer import asked_question
+from coreason_client.server.answer._fold import asked_question
 from tests.server.log.backends import BACKENDS, Clock
 
 from ..answer.packets import entries_of

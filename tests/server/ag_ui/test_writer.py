@@ -13,7 +13,7 @@ from coreason_client.server import AGUI
 from coreason_client.server.ag_ui import _writer
 from coreason_client.server.ag_ui._input import RunInput, run_input
 from coreason_client.server.ag_ui._writer import START, RunWriter
-from coreason_client.server.answer import valid_entries
+from coreason_client.server.answer._entries import valid_entries
 from tests.installed import python_packages
 
 from ..answer.packets import ANSWERS, STREAM, Packet, entries_of, packets_of

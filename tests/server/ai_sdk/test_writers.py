@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from coreason_client.server import MemoryStreamLog, SQLiteStreamLog, ValkeyStreamLog
 from coreason_client.server.ai_sdk import AnswerFacts, Approval, message_id
 from coreason_client.server.ai_sdk._writer import ChunkWriter, Earlier
-from coreason_client.server.answer import valid_entries
+from coreason_client.server.answer._entries import valid_entries
 from coreason_client.server.http._questions import question_id
 
 from ..answer.packets import ANSWERS, STREAM, Packet, entries_of

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from coreason_client.server.answer import (
+from coreason_client.server.answer._entries import (
     as_packet,
     delta_json,
     has_rewind,

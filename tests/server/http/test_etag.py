@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.http._etag import etag_of, is_known
+from coreason_client.server.http._cursor import etag_of, is_known
 
 TAG = etag_of(b"body")
 

@@ -54,6 +54,16 @@ def postgres(clock: Clock, _: Path) -> DurableLog:
     return PostgresStreamLog(postgres_server.shared_server().url, schema=schema, clock=clock)
 
 
+def postgres_pooled(clock: Clock, _: Path) -> DurableLog:
+    """One behind a pooler that gives each transaction another connection."""
+    return PostgresStreamLog(
+        postgres_server.shared_pooler().url,
+        listen_url=postgres_server.shared_server().url,
+        schema=postgres_server.fresh_schema(),
+        clock=clock,
+    )
+
+
 BACKENDS: dict[str, Factory] = {
     "memory": memory,
     "sqlite": sqlite,
@@ -62,4 +72,5 @@ BACKENDS: dict[str, Factory] = {
     "valkey": valkey,
     "valkey-cluster": valkey_cluster,
     "postgres": postgres,
+    "postgres-pooled": postgres_pooled,
 }

@@ -70,6 +70,11 @@ class _Server:
         """What the process has written to its own log."""
         return Path(self.folder, "log").read_text(errors="replace")
 
+    @property
+    def exited(self) -> bool:
+        """True if the process has exited by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def start(self) -> None:
         """Start the process and wait until it answers."""
         self._configure()
@@ -518,6 +523,14 @@ def _remove_shared_memory(pid_file: Path) -> None:
 def shared_server() -> PostgresServer:
     """The server that all tests of this process share; each has its own schema."""
     return PostgresServer()
+
+
+@cache
+def shared_pooler() -> PgBouncer:
+    """A pooler in front of the shared server, with fewer connections than its clients have."""
+    pooler = PgBouncer(shared_server(), "transaction", pool_size=3)
+    atexit.register(pooler.close)
+    return pooler
 
 
 def fresh_schema() -> str:

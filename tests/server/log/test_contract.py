@@ -66,10 +66,11 @@ TestSQLiteMoving = contract_of("sqlite-moving")
 TestValkey = contract_of("valkey")
 TestValkeyCluster = contract_of("valkey-cluster")
 TestPostgres = contract_of("postgres")
+TestPostgresPooled = contract_of("postgres-pooled")
 
 
 def test_every_log_has_its_tests() -> None:
-    assert len(BACKENDS) == 7
+    assert len(BACKENDS) == 8
 
 
 # Whatever happens, in whatever order: a log is a list with an owner.

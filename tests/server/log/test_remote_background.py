@@ -8,7 +8,7 @@ import pytest
 
 from coreason_client.server import ValkeyStreamLog
 from coreason_client.server.log import NewStream
-from coreason_client.server.log.remote import _background
+from coreason_client.server.log.remote import _store
 from coreason_client.server.log.valkey._subscription import Subscription
 
 from ..aio import aio
@@ -19,7 +19,7 @@ from .valkey_server import fresh_prefix, shared_server
 async def test_what_runs_for_ever_starts_again_and_is_reported_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_background, "_RESTART_DELAY", 0.0)
+    monkeypatch.setattr(_store, "_RESTART_DELAY", 0.0)
     runs, enough = [], asyncio.Event()
 
     async def work() -> None:
@@ -29,7 +29,7 @@ async def test_what_runs_for_ever_starts_again_and_is_reported_once(
         if len(runs) != 3:  # an end without an error is not a reason to stop either
             raise ZeroDivisionError
 
-    task = asyncio.ensure_future(_background.run_forever(work, "this task"))
+    task = asyncio.ensure_future(_store.run_forever(work, "this task"))
     await enough.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -10,7 +10,8 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from coreason_client.server.answer import Writer, valid_entries
+from coreason_client.server.answer._entries import valid_entries
+from coreason_client.server.answer._writer import Writer
 from coreason_client.server.log.base import StreamMeta
 from coreason_client.server.openai._chat import ChatWriter
 from coreason_client.server.openai._responses import ResponseWriter

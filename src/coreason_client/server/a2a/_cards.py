@@ -19,7 +19,7 @@ from coreason_client.a2a.errors import (
 from coreason_client.a2a.types import AgentCard
 
 from .._options import A2A_PATH as BASE
-from ..http._etag import etag_of, is_known
+from ..http._cursor import etag_of, is_known
 from ._protocol import V03, V10, VERSIONS
 from ._settings import A2A, GrpcInterface
 

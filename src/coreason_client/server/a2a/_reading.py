@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
-from ..answer import as_packet
+from ..answer._entries import as_packet
 from ..engine._runtime import Runtime
 from ..errors import PositionGone, UnknownStream
 from ..log.base import Follower, Page, StreamLog, StreamMeta

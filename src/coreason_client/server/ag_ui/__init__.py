@@ -4,11 +4,15 @@ This module has its settings. `_routes.py` has the handlers.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from ...errors import ArgumentError
-from .._options import check_api_path
+from .._options import check_api_path, check_max_tool_result
 
-__all__ = ["AGUI", "settings_of"]
+__all__ = ["AGUI", "PROTOCOL"]
+
+PROTOCOL: Final = "ag-ui"
+"""The name under which the threads of this protocol are noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +40,4 @@ class AGUI:
         check_api_path("path", self.path)
         if not isinstance(self.interrupts, bool):
             raise ArgumentError("interrupts", "must be True or False", self.interrupts)
-        if type(self.max_tool_result) is not int or self.max_tool_result < 0:
-            rule = "must be a whole number, 0 or more"
-            raise ArgumentError("max_tool_result", rule, self.max_tool_result)
-
-
-def settings_of(ag_ui: bool | AGUI) -> AGUI:
-    """Return the settings; True has all defaults."""
-    if ag_ui is True:
-        return AGUI()
-    if not isinstance(ag_ui, AGUI):
-        raise ArgumentError("ag_ui", "must be True, False or an AGUI", type(ag_ui).__name__)
-    return ag_ui
+        check_max_tool_result(self.max_tool_result)

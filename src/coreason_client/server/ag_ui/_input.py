@@ -12,17 +12,27 @@ from coreason_manifest.definitions.message import (
     ReasoningPart,
     Role,
     TextPart,
-    UriPart,
 )
 
-from ..http._chat_body import MAX_ID, bad_request, call_part, is_id, resource_part, result_part
+from ..http._chat_body import (
+    MAX_ID,
+    bad_request,
+    by_role,
+    call_part,
+    content_parts,
+    is_id,
+    objects_in,
+    resource_part,
+    result_part,
+    text_in,
+)
 
 __all__ = ["RunInput", "run_input"]
 
 _JSON = dict[str, Any]
 _MEDIA: Final = ("image", "audio", "video", "document")
-_STATUSES: Final = ("resolved", "cancelled")
-_PASSED: Final = ("parentRunId", "tools", "context", "state", "forwardedProps")
+_IDS: Final = ("threadId", "runId", "parentRunId")
+_PASSED: Final = (*_IDS, "tools", "context", "state", "forwardedProps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,58 +75,50 @@ def run_input(values: _JSON) -> RunInput:
     Raises:
         Problem: 400, naming the field.
     """
-    thread_id, run_id = _id(values, "threadId"), _id(values, "runId")
+    for name in ("threadId", "runId"):
+        _check_id(values, name)
     if values.get("parentRunId") is not None:
-        _id(values, "parentRunId")
+        _check_id(values, "parentRunId")
     if not isinstance(values.get("protocolVersion"), str | None):
         raise bad_request("protocolVersion", "protocolVersion must be text.")
-    given = _objects(values, "messages")
-    if given is None:
+    if values.get("messages") is None:
         raise bad_request("messages", "messages must be a list of messages.")
-    for index, tool in enumerate(_objects(values, "tools") or ()):
-        if not isinstance(tool.get("name"), str):
-            raise bad_request("tools", f"tools.{index}.name must be text.")
+    given = objects_in(values["messages"], "messages")
+    for index, tool in enumerate(_objects(values, "tools")):
+        text_in(tool, "name", f"tools.{index}", "tools")
     _objects(values, "context")
     read = [_message(one, f"messages.{index}") for index, one in enumerate(given)]
-    names = {"threadId": thread_id, "runId": run_id}
     passed = {name: values[name] for name in _PASSED if values.get(name) is not None}
-    started = {name: passed[name] for name in ("parentRunId",) if name in passed}
+    started: _JSON = {name: passed[name] for name in _IDS if name in passed}
     if values.get("protocolVersion") is not None:  # each side declares its own version
         started["protocolVersion"] = "1.0"
     return RunInput(
-        thread_id=thread_id,
-        run_id=run_id,
+        thread_id=values["threadId"],
+        run_id=values["runId"],
         # Clients refuse a null in a snapshot, and some send one.
         given=[{name: one[name] for name in one if one[name] is not None} for one in given],
         messages=[message for message in read if message is not None],
         resume=_resume(values),
-        passed={**names, **passed},
-        started={**names, **started},
+        passed=passed,
+        started=started,
     )
 
 
-def _id(values: _JSON, name: str) -> str:
-    value = values.get(name)
-    if not is_id(value):
+def _check_id(values: _JSON, name: str) -> None:
+    if not is_id(values.get(name)):
         raise bad_request(name, f"{name} must be an id of 1 to {MAX_ID} printable characters.")
-    return value
 
 
-def _objects(values: _JSON, name: str, of: str = "") -> list[_JSON] | None:
-    found, where = values.get(name), f"{of}{name}"
-    if found is None:
-        return None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise bad_request(where, f"{where} must be a list of objects.")
-    return found
+def _objects(values: _JSON, name: str, where: str = "") -> list[_JSON]:
+    """Return a list that may be missing."""
+    return [] if values.get(name) is None else objects_in(values[name], f"{where}{name}")
 
 
 def _resume(values: _JSON) -> list[_JSON]:
-    resume = _objects(values, "resume") or []
+    resume = _objects(values, "resume")
     for index, entry in enumerate(resume):
-        if not isinstance(entry.get("interruptId"), str):
-            raise bad_request("resume", f"resume.{index}.interruptId must be text.")
-        if entry.get("status") not in _STATUSES:
+        text_in(entry, "interruptId", f"resume.{index}", "resume")
+        if entry.get("status") not in ("resolved", "cancelled"):
             raise bad_request("resume", f"resume.{index}.status must be resolved or cancelled.")
     return resume
 
@@ -125,49 +127,43 @@ def _resume(values: _JSON) -> list[_JSON]:
 
 
 def _message(message: _JSON, where: str) -> ChatMessage | None:
-    if not isinstance(message.get("id"), str):
-        raise bad_request(f"{where}.id", f"{where}.id must be text.")
-    role = message.get("role")
-    read = _ROLES.get(role) if isinstance(role, str) else None
-    if read is None:
-        raise bad_request(f"{where}.role", f"{where}.role must be one of {', '.join(_ROLES)}.")
-    return read(message, where)
+    text_in(message, "id", where)
+    return by_role(message, where, _ROLES)(message, where)
+
+
+def _named(message: _JSON, role: Role, parts: list[MessagePart]) -> ChatMessage:
+    name = message.get("name")
+    return ChatMessage(role=role, parts=parts, name=name if isinstance(name, str) else None)
 
 
 def _user(message: _JSON, where: str) -> ChatMessage:
-    parts = _content(message.get("content"), f"{where}.content")
-    return ChatMessage(role=Role.USER, parts=parts, name=_name(message))
+    return _named(message, Role.USER, _content(message, where))
 
 
 def _system(message: _JSON, where: str) -> ChatMessage:
-    parts: list[MessagePart] = [_text(message, where)]
-    return ChatMessage(role=Role.SYSTEM, parts=parts, name=_name(message))
+    return _named(message, Role.SYSTEM, [TextPart(content=text_in(message, "content", where))])
 
 
 def _assistant(message: _JSON, where: str) -> ChatMessage:
-    content = message.get("content")
-    parts = [] if content is None else _content(content, f"{where}.content")
-    for index, call in enumerate(_objects(message, "toolCalls", f"{where}.") or ()):
+    parts = [] if message.get("content") is None else _content(message, where)
+    for index, call in enumerate(_objects(message, "toolCalls", f"{where}.")):
         at, function = f"{where}.toolCalls.{index}", call.get("function")
         if not isinstance(function, dict) or not isinstance(call.get("id"), str):
             raise bad_request(at, f"{at} must have an id and a function.")
         parts.append(call_part(function.get("name"), call["id"], function.get("arguments"), at))
-    return ChatMessage(role=Role.ASSISTANT, parts=parts, name=_name(message))
+    return _named(message, Role.ASSISTANT, parts)
 
 
 def _tool(message: _JSON, where: str) -> ChatMessage:
-    content, error, call_id = (message.get(name) for name in ("content", "error", "toolCallId"))
-    _content(content, f"{where}.content")
-    if not isinstance(call_id, str):
-        raise bad_request(f"{where}.toolCallId", f"{where}.toolCallId must be text.")
-    if not isinstance(error, str | None):
-        raise bad_request(f"{where}.error", f"{where}.error must be text.")
-    result = content if error is None else {"content": content, "error": error}
-    return ChatMessage(role=Role.TOOL, parts=[result_part(call_id, result, where)])
+    _content(message, where)
+    call_id, content = text_in(message, "toolCallId", where), message["content"]
+    if message.get("error") is not None:
+        content = {"content": content, "error": text_in(message, "error", where)}
+    return ChatMessage(role=Role.TOOL, parts=[result_part(call_id, content, where)])
 
 
 def _reasoning(message: _JSON, where: str) -> ChatMessage:
-    thought = ReasoningPart(content=_text(message, where).content)
+    thought = ReasoningPart(content=text_in(message, "content", where))
     return ChatMessage(role=Role.ASSISTANT, parts=[thought])
 
 
@@ -186,24 +182,8 @@ _ROLES: Final[Mapping[str, Callable[[_JSON, str], ChatMessage | None]]] = {
 }
 
 
-def _name(message: _JSON) -> str | None:
-    name = message.get("name")
-    return name if isinstance(name, str) else None
-
-
-def _text(message: _JSON, where: str) -> TextPart:
-    content = message.get("content")
-    if not isinstance(content, str):
-        raise bad_request(f"{where}.content", f"{where}.content must be text.")
-    return TextPart(content=content)
-
-
-def _content(content: Any, where: str) -> list[MessagePart]:
-    if isinstance(content, str):
-        return [TextPart(content=content)]
-    if not isinstance(content, list):
-        raise bad_request(where, f"{where} must be text or a list of parts.")
-    return [_part(part, f"{where}.{index}") for index, part in enumerate(content)]
+def _content(message: _JSON, where: str) -> list[MessagePart]:
+    return content_parts(message.get("content"), f"{where}.content", _part)
 
 
 def _part(part: Any, where: str) -> MessagePart:
@@ -224,10 +204,10 @@ def _part(part: Any, where: str) -> MessagePart:
 def _binary(part: _JSON) -> MessagePart | None:
     """Return a part of the versions before 1.0."""
     media_type = part.get("mimeType")
-    kind = media_type.partition("/")[0] if isinstance(media_type, str) else ""
-    modality = kind if kind in _MEDIA else "document"
+    main = media_type.partition("/")[0] if isinstance(media_type, str) else ""
     for name, source in (("data", "data"), ("url", "url"), ("id", "file")):
         if part.get(name) is not None:
+            modality = main if main in _MEDIA else "document"
             return _resource(source, part[name], media_type, modality)
     return None
 
@@ -239,7 +219,4 @@ def _resource(kind: Any, value: Any, media_type: Any, modality: str) -> MessageP
         return BlobPart(content=value, mime_type=media_type, modality=modality)
     if kind == "file":
         return FilePart(file_id=value, mime_type=media_type, modality=modality)
-    found = resource_part(value, modality) if kind == "url" else None
-    if isinstance(found, UriPart):  # a URL of data has its own type
-        return UriPart(uri=found.uri, mime_type=media_type, modality=modality)
-    return found
+    return resource_part(value, modality, media_type) if kind == "url" else None

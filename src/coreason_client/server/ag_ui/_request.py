@@ -1,7 +1,7 @@
 """Requests that start, join or resume a run, and the answers to questions of earlier runs."""
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from starlette.requests import Request
@@ -10,24 +10,24 @@ from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import Options
-from ..answer import Question, as_text
+from ..answer import Question
+from ..answer._writer import as_text
 from ..engine._runtime import Runtime
 from ..http._admission import ParsedBody, StreamRequest
+from ..http._answers import CONFLICT
 from ..http._body import fingerprint
 from ..http._chat_body import Ask, check_sizes, json_object, request_of
 from ..http._chats import Chat, Note
 from ..http._cursor import Cursor, parse_cursor
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
-from ..http._questions import answer_note, asking_stream, open_question, question_not_open
+from ..http._questions import asking_stream, joined_stream, open_question, question_not_open
 from ..log.base import StreamLog, StreamMeta
+from . import PROTOCOL
 from ._input import RunInput, run_input
 
-__all__ = ["CONFLICT", "EventId", "RunRequest", "find_run"]
+__all__ = ["EventId", "RunRequest", "find_run"]
 
-CONFLICT: Final = "request-conflict"
-"""The name of the refusal of a request that differs from the one before."""
-_PROTOCOL: Final = "ag-ui"
 _EVENT_ID = re.compile(r"([^.]+)(\.s)?\.(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
@@ -63,7 +63,7 @@ class RunRequest(StreamRequest):
         self.run = run = run_input(json_object(body))
         check_sizes(run.messages, self._options)
         request = self._request(_run_note(run.run_id), run.messages, run.passed)
-        return ParsedBody(request, f"{_PROTOCOL}:{fingerprint(body)}")
+        return ParsedBody(request, f"{PROTOCOL}:{fingerprint(body)}")
 
     async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
         """Find the question that a run answers, and note the run in its thread.
@@ -71,16 +71,17 @@ class RunRequest(StreamRequest):
         Raises:
             Problem: 409 or 410, the question cannot be answered.
         """
-        run, log = self.run, runtime.log
-        note = _run_note(run.run_id)
-        asked = _asked(run)
+        run, log, found = self.run, runtime.log, None
+        note, asked = _run_note(run.run_id), _asked(run)
         if asked is not None:
-            note = Note(f"{_PROTOCOL}:answer:{asked.hex}")
-            note = await answer_note(log, principal, note, parsed.fingerprint)
+            note = Note(f"{PROTOCOL}:answer:{asked.hex}")
+            note, found = await joined_stream(log, principal, note, parsed.fingerprint)
             parsed = parsed._replace(request=self._request(note, run.messages, run.passed))
-        if self.position or await log.find(principal, note.request_id) is not None:
+        elif not self.position:
+            found = await log.find(principal, note.request_id)
+        if self.position or found is not None:
             return parsed  # it joins the stream, which has all that follows
-        thread = Chat(log, principal, _PROTOCOL, run.thread_id)
+        thread = Chat(log, principal, PROTOCOL, run.thread_id)
         if asked is not None:
             question = await open_question(log, thread, note, asked)
             message, answer = _answer(run.resume[0], question)
@@ -102,7 +103,7 @@ class RunRequest(StreamRequest):
     ) -> ServiceRequest:
         ask = Ask(
             messages=messages,
-            session_id=f"{_PROTOCOL}:{self.stream_id.hex}",
+            session_id=f"{PROTOCOL}:{self.stream_id.hex}",
             metadata={"ag_ui": passed},
             can_rewind=True,
         )
@@ -127,12 +128,12 @@ def _position(request: Request) -> EventId | None:
 
 
 def _run_note(run_id: str) -> Note:
-    return Note(f"{_PROTOCOL}:run:{run_id}")
+    return Note(f"{PROTOCOL}:run:{run_id}")
 
 
 def _notes_of_run(log: StreamLog, principal: str, run_id: str) -> Chat:
     """Return the notes of a run that answers a question; the id of its request is not its own."""
-    return Chat(log, principal, f"{_PROTOCOL}-run", run_id)
+    return Chat(log, principal, f"{PROTOCOL}-run", run_id)
 
 
 async def find_run(log: StreamLog, principal: str, run_id: str) -> StreamMeta | None:
@@ -168,5 +169,5 @@ def _answer(entry: dict[str, Any], question: Question) -> tuple[ChatMessage, dic
     if payload is not None:
         answer["payload"] = payload
     if (call := question.call) is not None:
-        answer |= {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+        answer |= call._asdict()
     return ChatMessage.user(text), answer

@@ -8,36 +8,16 @@ exists, the other events up to there, and then what follows. The ids of these fi
 everything here is a function of the log and of the input of the run.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
-from ..answer import (
-    AnswerEvent,
-    AnswerFold,
-    Artifact,
-    Began,
-    Cited,
-    Ended,
-    Finished,
-    Markdown,
-    Media,
-    Other,
-    Part,
-    Progress,
-    Text,
-    Thought,
-    ToolCall,
-    ToolResult,
-    Warned,
-    Writer,
-    arguments_json,
-    as_text,
-    cut,
-)
+from .. import answer
+from ..answer._fold import AnswerFold
+from ..answer._writer import Writer, arguments_json, page_usage, result_text
 from ..http._questions import question_id
 from . import AGUI
 from ._input import RunInput
@@ -49,17 +29,9 @@ START: Final = (-1, -1)
 _JSON = dict[str, Any]
 _MAX_SNAPSHOT: Final = 8_000_000  # bytes; clients hold at most 10 MB of one event
 _EMPTY: Final = b'""'  # clients before 1.0 refuse a piece without text
-_LOST: Final = "The answer ended before the call did."
 _TOO_LARGE: Final = {
     "message": "The messages are too many to be sent again: start a new run in a new thread.",
     "code": "rewind_too_large",
-}
-_USAGE: Final = {
-    "inputTokens": "prompt_tokens",
-    "outputTokens": "completion_tokens",
-    "reasoningTokens": "reasoning_tokens",
-    "cachedInputTokens": "cached_tokens",
-    "cacheWriteInputTokens": "cache_write_tokens",
 }
 
 
@@ -79,7 +51,7 @@ class _State:
     part: str = ""
     parent: str | None = None
     calls: dict[str, tuple[str, str]] = field(default_factory=dict)
-    lost: list[ToolCall] = field(default_factory=list)
+    lost: list[answer.ToolCall] = field(default_factory=list)
 
 
 class _Messages:
@@ -87,7 +59,8 @@ class _Messages:
 
     def __init__(self) -> None:
         self.others: list[tuple[str, _JSON]] = []
-        self._messages: list[_JSON] = []
+        self._groups: dict[str, list[_JSON]] = {}  # a message, and the results of its calls
+        self._calls: dict[str, tuple[list[_JSON], _JSON]] = {}  # the groups and functions of calls
         self._pieces: list[bytes] = []  # of the message that began last
         self._texts: list[tuple[_JSON, list[bytes]]] = []
 
@@ -100,53 +73,34 @@ class _Messages:
         match kind:
             case "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START":
                 message = {"id": event["messageId"], "role": event["role"], "content": ""}
-                self._messages.append(message)
+                self._groups[message["id"]] = [message]
                 self._pieces = []
                 self._texts.append((message, self._pieces))
             case "REASONING_MESSAGE_CONTENT":
                 self.add_piece(to_json(event["delta"]))
             case "TOOL_CALL_START":
-                self._add_call(event)
+                self._add_call(event["toolCallId"], event["toolCallName"], event["parentMessageId"])
             case "TOOL_CALL_ARGS":
-                self._call(event["toolCallId"])[1]["function"]["arguments"] = event["delta"]
+                self._calls[event["toolCallId"]][1]["arguments"] = event["delta"]
             case "TOOL_CALL_RESULT":
-                self._add_result(event)
+                names = ("toolCallId", "role", "content", "metadata")
+                result = {name: event[name] for name in names if name in event}
+                self._calls[event["toolCallId"]][0].append({"id": event["messageId"], **result})
             case "CUSTOM" | "RUN_FINISHED" | "RUN_ERROR":
                 self.others.append((kind, event))
 
+    def _add_call(self, call_id: str, name: str, parent: str) -> None:
+        group = self._groups.setdefault(parent, [{"id": parent, "role": "assistant"}])
+        function = {"name": name, "arguments": ""}
+        call = {"id": call_id, "type": "function", "function": function}
+        group[0].setdefault("toolCalls", []).append(call)
+        self._calls[call_id] = group, function
+
     def all(self) -> list[_JSON]:
-        """Return the messages."""
+        """Return the messages; each is followed by the results of its calls."""
         for message, pieces in self._texts:
             message["content"] = "".join(from_json(b"[%b]" % b",".join(pieces)))
-        return self._messages
-
-    def _add_call(self, event: _JSON) -> None:
-        parent = event["parentMessageId"]
-        message = next((one for one in reversed(self._messages) if one["id"] == parent), None)
-        if message is None:
-            message = {"id": parent, "role": "assistant"}
-            self._messages.append(message)
-        function = {"name": event["toolCallName"], "arguments": ""}
-        call = {"id": event["toolCallId"], "type": "function", "function": function}
-        message.setdefault("toolCalls", []).append(call)
-
-    def _call(self, call_id: str) -> tuple[int, _JSON]:
-        """Return a call, and the index of its message."""
-        for index in range(len(self._messages) - 1, -1, -1):
-            for call in self._messages[index].get("toolCalls", ()):
-                if call["id"] == call_id:
-                    found: _JSON = call
-                    return index, found
-        raise KeyError(call_id)
-
-    def _add_result(self, event: _JSON) -> None:
-        """Insert a result after the call and the results that are already there."""
-        names = ("toolCallId", "role", "content", "metadata")
-        result = {"id": event["messageId"], **{one: event[one] for one in names if one in event}}
-        index = self._call(event["toolCallId"])[0] + 1
-        while index < len(self._messages) and self._messages[index]["role"] == "tool":
-            index += 1
-        self._messages.insert(index, result)
+        return [message for group in self._groups.values() for message in group]
 
 
 class _EventWriter(Writer):
@@ -223,7 +177,7 @@ class _EventWriter(Writer):
 class RunWriter(_EventWriter):
     """Writes the events of a run after a position: the number of a packet, and that of an event."""
 
-    text_types: ClassVar[tuple[type, ...]] = (Markdown, Media)
+    text_types: ClassVar[tuple[type, ...]] = (answer.Markdown, answer.Media)
 
     def __init__(
         self, stream_id: UUID, run: RunInput, settings: AGUI, after: tuple[int, int] = START
@@ -246,9 +200,10 @@ class RunWriter(_EventWriter):
 
     # Snapshots.
 
-    def begin_snapshot(self) -> None:
+    def begin_snapshot(self) -> _Messages:
         """Collect what is fed from now on, instead of writing it."""
         self._collected, self._is_quiet = _Messages(), True
+        return self._collected
 
     def end_snapshot(self, after: int = -1) -> bytes:
         """Return the events with which a reader joins, those after a number."""
@@ -268,7 +223,7 @@ class RunWriter(_EventWriter):
 
     def _take_back(self, kept: Iterable[tuple[int, bytes]]) -> None:
         before, seq, is_quiet, outer = self._open_part, self.seq, self._is_quiet, self._collected
-        self.begin_snapshot()
+        collected = self.begin_snapshot()
         self.fold, self._state = AnswerFold(), _State(self._run.call_ids)
         for number, entry in kept:
             self.seq = number
@@ -276,9 +231,7 @@ class RunWriter(_EventWriter):
         self.seq = seq
         if outer is not None:
             return  # the messages are still collected
-        collected, self._collected = self._collected, None
-        assert collected is not None  # noqa: S101 - it was set above
-        self._is_quiet = is_quiet
+        self._collected, self._is_quiet = None, is_quiet
         is_same = before == self._open_part
         if not is_same:
             self._end_part(*before)
@@ -287,7 +240,7 @@ class RunWriter(_EventWriter):
             self._begin_part(self.fold.part)
 
     @property
-    def _open_part(self) -> tuple[Part | None, str]:
+    def _open_part(self) -> tuple[answer.Part | None, str]:
         return self.fold.part, self._state.part
 
     def _write_snapshot(self, collected: _Messages) -> None:
@@ -300,40 +253,36 @@ class RunWriter(_EventWriter):
 
     # The events of an answer.
 
-    def _add(self, event: AnswerEvent) -> None:
-        if (add := _EVENTS.get(type(event))) is not None:
-            add(self, event)
-
-    def _begin(self, event: Began) -> None:
+    def _begin(self, event: answer.Began) -> None:
         state = self._state
         state.part, self._pieces, self._paragraph_at = self._name("msg"), 0, 0
-        state.parent = state.part if event.part is Part.TEXT else None
+        state.parent = state.part if event.part is answer.Part.TEXT else None
         self._begin_part(event.part)
 
-    def _begin_part(self, part: Part | None) -> None:
+    def _begin_part(self, part: answer.Part | None) -> None:
         message_id = self._state.part
-        if part is Part.TEXT:
+        if part is answer.Part.TEXT:
             prefix = '\ndata: {"type":"TEXT_MESSAGE_CONTENT","messageId":"%s","delta":'
             self._delta = (prefix % message_id).encode()
             self._emit("TEXT_MESSAGE_START", messageId=message_id, role="assistant")
-        elif part is Part.THOUGHTS:
+        elif part is answer.Part.THOUGHTS:
             self._emit("REASONING_START", messageId=message_id)
             self._emit("REASONING_MESSAGE_START", messageId=message_id, role="reasoning")
 
-    def _end_part(self, part: Part | None, message_id: str) -> None:
-        if part is Part.TEXT:
+    def _end_part(self, part: answer.Part | None, message_id: str) -> None:
+        if part is answer.Part.TEXT:
             self._emit("TEXT_MESSAGE_END", messageId=message_id)
-        elif part is Part.THOUGHTS:
+        elif part is answer.Part.THOUGHTS:
             self._emit("REASONING_MESSAGE_END", messageId=message_id)
             self._emit("REASONING_END", messageId=message_id)
 
-    def _think(self, text: str) -> None:
-        if text:
+    def _think(self, thought: answer.Thought) -> None:
+        if text := thought.text:
             delta = f"\n\n{text}" if self._pieces else text
             self._pieces += 1
             self._emit("REASONING_MESSAGE_CONTENT", messageId=self._state.part, delta=delta)
 
-    def _begin_call(self, call: ToolCall) -> None:
+    def _begin_call(self, call: answer.ToolCall) -> None:
         state, call_id = self._state, call.call_id
         if call_id in state.used:  # clients take a known id for the same call
             call_id = f"{call_id}_{self.seq}"
@@ -345,17 +294,15 @@ class RunWriter(_EventWriter):
         self._emit("TOOL_CALL_ARGS", toolCallId=call_id, delta=arguments_json(call.arguments))
         self._emit("TOOL_CALL_END", toolCallId=call_id)
 
-    def _end_call(self, result: ToolResult) -> None:
-        state, text = self._state, _LOST
-        if result.has_ended:
-            text = cut(as_text(result.value), self._settings.max_tool_result)
-        call_id, message_id = state.calls.pop(result.call.call_id)
-        state.parent = None
+    def _end_call(self, result: answer.ToolResult) -> None:
+        call_id, message_id = self._state.calls.pop(result.call.call_id)
+        self._state.parent = None
+        text = result_text(result, self._settings.max_tool_result)
         failed = {"metadata": {"is_error": True}} if result.is_error else {}
         names = {"messageId": message_id, "toolCallId": call_id, "role": "tool"}
         self._emit("TOOL_CALL_RESULT", **names, content=text, **failed)
 
-    def _finish(self, event: Finished) -> None:
+    def _finish(self, event: answer.Finished) -> None:
         outcome = self._outcome(event)
         if event.limit is not None:
             self._emit("CUSTOM", name="limit", value={"reason": event.limit})
@@ -368,7 +315,7 @@ class RunWriter(_EventWriter):
             self._emit("RUN_FINISHED", **names, outcome=outcome, **usage)
         self.has_ended = True
 
-    def _outcome(self, event: Finished) -> _JSON:
+    def _outcome(self, event: answer.Finished) -> _JSON:
         """Return the outcome of a run, after the results of the calls that nobody will answer."""
         question = None if event.asks is None else self.fold.question
         asked: _JSON = {}
@@ -380,7 +327,7 @@ class RunWriter(_EventWriter):
             elif event.error is None and call.name in self._run.tools:
                 pending.append(call_id)
             else:
-                self._end_call(ToolResult(call, None, is_error=True, has_ended=False))
+                self._end_call(answer.ToolResult(call, None, is_error=True, has_ended=False))
         if event.error is not None:
             return {"type": "cancelled"}
         if question is not None and (asked or self._settings.interrupts):
@@ -393,37 +340,35 @@ class RunWriter(_EventWriter):
         return f"{prefix}_{self._stream_id.hex}_{self.seq}"
 
 
-def _end_or_lose(writer: RunWriter, result: ToolResult) -> None:
+def _end_or_lose(writer: RunWriter, result: answer.ToolResult) -> None:
     if result.has_ended:
         writer._end_call(result)
     else:
         writer._state.lost.append(result.call)  # the end of the answer says what it means
 
 
-def _own_event(writer: RunWriter, event: Other) -> None:
+def _own_event(writer: RunWriter, event: answer.Other) -> None:
     kind = event.event.get("type")
     writer._emit("CUSTOM", name=kind if isinstance(kind, str) else "event", value=event.event)
 
 
-_EVENTS: Final[dict[type, Callable[[RunWriter, Any], None]]] = {
-    Began: RunWriter._begin,
-    Ended: lambda writer, event: writer._end_part(event.part, writer._state.part),
-    Text: lambda writer, event: writer._add_piece(event.json),
-    Thought: lambda writer, event: writer._think(event.text),
-    ToolCall: RunWriter._begin_call,
-    ToolResult: _end_or_lose,
-    Cited: lambda writer, event: writer._emit("CUSTOM", name="citations", value=event.citations),
-    Artifact: lambda writer, event: writer._emit("CUSTOM", name="artifact", value=event.data),
-    Progress: lambda writer, event: writer._emit("CUSTOM", name="progress", value=event.data),
-    Warned: lambda writer, event: writer._emit("CUSTOM", name="warning", value=event.error),
-    Other: _own_event,
-    Finished: RunWriter._finish,
+RunWriter.handlers = {
+    answer.Began: RunWriter._begin,
+    answer.Ended: lambda writer, it: writer._end_part(it.part, writer._state.part),
+    answer.Thought: RunWriter._think,
+    answer.ToolCall: RunWriter._begin_call,
+    answer.ToolResult: _end_or_lose,
+    answer.Cited: lambda writer, it: writer._emit("CUSTOM", name="citations", value=it.citations),
+    answer.Artifact: lambda writer, it: writer._emit("CUSTOM", name="artifact", value=it.data),
+    answer.Progress: lambda writer, it: writer._emit("CUSTOM", name="progress", value=it.data),
+    answer.Warned: lambda writer, it: writer._emit("CUSTOM", name="warning", value=it.error),
+    answer.Other: _own_event,
+    answer.Finished: RunWriter._finish,
 }
 
 
 def _usage(usage: dict[str, int] | None) -> _JSON:
     if usage is None:
         return {}
-    counts = {name: usage[ours] for name, ours in _USAGE.items() if ours in usage}
-    counts["totalTokens"] = counts["inputTokens"] + counts["outputTokens"]
-    return {"usage": [counts]}
+    total = usage["prompt_tokens"] + usage["completion_tokens"]
+    return {"usage": [{**page_usage(usage), "totalTokens": total}]}

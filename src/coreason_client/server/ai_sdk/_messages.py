@@ -11,7 +11,7 @@ from coreason_manifest.definitions.message import (
     TextPart,
 )
 
-from ..http._chat_body import bad_request, call_part, resource_part, result_part
+from ..http._chat_body import bad_request, by_role, call_part, resource_part, result_part, text_in
 from . import Approval
 
 __all__ = ["approval_in", "messages_of"]
@@ -29,8 +29,9 @@ def messages_of(message: Any, where: str) -> list[ChatMessage]:
     Raises:
         Problem: 400.
     """
-    role = _role(message, where)
-    parts = message.get("parts")
+    if not isinstance(message, dict):
+        raise bad_request(where, f"{where} must be an object with id, role and parts.")
+    role, parts = by_role(message, where, _ROLES), message.get("parts")
     if not isinstance(parts, list):
         raise bad_request(f"{where}.parts", f"{where}.parts must be a list of parts.")
     messages: list[ChatMessage] = []
@@ -45,10 +46,8 @@ def messages_of(message: Any, where: str) -> list[ChatMessage]:
         elif _is_tool(kind):
             call, result = _tool(part, place)
             if result is not None:
-                messages += [
-                    ChatMessage(role=role, parts=[*found, call]),
-                    ChatMessage(role=Role.TOOL, parts=[result]),
-                ]
+                messages.append(ChatMessage(role=role, parts=[*found, call]))
+                messages.append(ChatMessage(role=Role.TOOL, parts=[result]))
                 found = []
     if found or not messages:
         messages.append(ChatMessage(role=role, parts=found))
@@ -65,16 +64,6 @@ def approval_in(message: dict[str, Any]) -> Approval | None:
             known = reason if isinstance(reason, str) else None
             return Approval(str(approval.get("id")), str(part["toolCallId"]), answered, known)
     return None
-
-
-def _role(message: Any, where: str) -> Role:
-    if not isinstance(message, dict):
-        raise bad_request(where, f"{where} must be an object with id, role and parts.")
-    name = message.get("role")
-    role = _ROLES.get(name) if isinstance(name, str) else None
-    if role is None:
-        raise bad_request(f"{where}.role", f"{where}.role must be one of {', '.join(_ROLES)}.")
-    return role
 
 
 def _is_tool(kind: str) -> bool:
@@ -98,32 +87,17 @@ def _tool(part: dict[str, Any], where: str) -> tuple[MessagePart, MessagePart | 
     return call, None
 
 
-def _text(part: dict[str, Any], where: str) -> MessagePart:
-    return TextPart(content=_string(part, "text", where))
-
-
-def _reasoning(part: dict[str, Any], where: str) -> MessagePart:
-    return ReasoningPart(content=_string(part, "text", where))
-
-
 def _file(part: dict[str, Any], where: str) -> MessagePart:
-    media_type = _string(part, "mediaType", where)
+    media_type = text_in(part, "mediaType", where)
     main = media_type.partition("/")[0]
-    found = resource_part(_string(part, "url", where), main if main in _MODALITIES else "file")
+    found = resource_part(text_in(part, "url", where), main if main in _MODALITIES else "file")
     if found is None:
         raise bad_request(f"{where}.url", f"{where}.url must be a link, or a data URL with base64.")
     return found.model_copy(update={"mime_type": media_type})
 
 
-def _string(part: dict[str, Any], name: str, where: str) -> str:
-    value = part.get(name)
-    if not isinstance(value, str):
-        raise bad_request(f"{where}.{name}", f"{where}.{name} must be text.")
-    return value
-
-
 _PARTS: Final[dict[str, Callable[[dict[str, Any], str], MessagePart]]] = {
-    "text": _text,
-    "reasoning": _reasoning,
+    "text": lambda part, where: TextPart(content=text_in(part, "text", where)),
+    "reasoning": lambda part, where: ReasoningPart(content=text_in(part, "text", where)),
     "file": _file,
 }

@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from starlette.requests import Request
 
 from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import Options
 from ..answer import Question
@@ -23,27 +24,20 @@ from ..engine._conversation import COMPLETE
 from ..engine._runtime import Runtime
 from ..http._admission import ParsedBody, StreamRequest
 from ..http._body import fingerprint
-from ..http._chat_body import (
-    MAX_ID,
-    Ask,
-    bad_request,
-    check_sizes,
-    is_id,
-    json_object,
-    request_of,
-)
-from ..http._chats import Chat, Note, session_of
-from ..http._decision import RequestFacts
-from ..http._questions import answer_note, asking_stream, open_question, question_not_open
-from ..log.base import StreamLog, StreamMeta
-from . import CAPABILITIES, AnswerFacts, Approval, is_call_id, run_stream
+from ..http._chat_body import MAX_ID, Ask, bad_request, check_sizes, is_id, json_object, request_of
+from ..http._chats import Chat, Note, session_of, stream_in
+from ..http._questions import asking_stream, joined_stream, open_question, question_not_open
+from ..log.base import StreamMeta
+from . import CAPABILITIES, AnswerFacts, Approval
 from ._messages import approval_in, messages_of
+from ._writer import is_call_id
 
 __all__ = ["PROTOCOL", "PageRequest", "check_chat_id"]
 
 PROTOCOL: Final = "ai-sdk"
 """The name under which the chats of this protocol are noted."""
 
+_JSON = dict[str, Any]
 _OWN_NAMES: Final = frozenset(("messages", "message", "capabilities"))
 
 
@@ -70,10 +64,6 @@ class PageRequest(StreamRequest):
         self._options = options
         self._note: Note | None = None
 
-    def facts(self, principal: str) -> RequestFacts:
-        """Return that the head names nothing."""
-        return RequestFacts(principal)
-
     def parse(self, body: bytes) -> ParsedBody:
         """Validate the body.
 
@@ -82,7 +72,7 @@ class PageRequest(StreamRequest):
         """
         self.asked = asked = _asked(json_object(body))
         check_sizes(asked.messages, self._options)
-        return ParsedBody(request_of(self._ask(None), uuid4()), asked.facts.fingerprint)
+        return ParsedBody(self._request(uuid4()), asked.facts.fingerprint)
 
     async def complete(self, parsed: ParsedBody, runtime: Runtime, principal: str) -> ParsedBody:
         """Find the answer that the request joins, or note the request in its chat.
@@ -91,34 +81,24 @@ class PageRequest(StreamRequest):
             Problem: 409 or 410, the question that the request answers is not open.
             LogError: the log does not answer.
         """
-        asked, log = self.asked, runtime.log
-        if asked.chat_id is None:
+        log, chat_id, facts = runtime.log, self.asked.chat_id, self.asked.facts
+        if chat_id is None:
             return parsed
-        chat, approval = Chat(log, principal, PROTOCOL, asked.chat_id), asked.facts.approval
+        chat, approval = Chat(log, principal, PROTOCOL, chat_id), facts.approval
         asker = None if approval is None else asking_stream(approval.question_id)
         if asker is None:
-            note = await self._numbered(log, principal, await chat.notes())
+            known = (note.number for note in await chat.notes() if note.key == facts.key)
+            note = Note(facts.key, next(known, 0), facts.continues)
         else:
-            note = Note(f"{PROTOCOL}:answer:{asker.hex}", 0, asked.facts.continues)
-            note = await answer_note(log, principal, note, parsed.fingerprint, self._joins)
+            note = Note(f"{PROTOCOL}:answer:{asker.hex}", 0, facts.continues)
+        note, found = await joined_stream(log, principal, note, parsed.fingerprint, self._joins)
         self._note, request = note, parsed.request
-        if await log.find(principal, note.request_id) is None:
+        if found is None:
             if approval is not None and asker is not None:
                 question = await open_question(log, chat, note, asker)
-                request = request_of(self._ask(_approved(approval, question)), request.request_id)
+                request = self._request(request.request_id, _approved(approval, question))
             await chat.add(note, self.stream_id)
         return parsed._replace(request=request.model_copy(update={"request_id": note.request_id}))
-
-    async def _numbered(self, log: StreamLog, principal: str, notes: Sequence[Note]) -> Note:
-        """Return the note of a request: that of an answer which it joins, or a new one."""
-        facts = self.asked.facts
-        number = next((note.number for note in notes if note.key == facts.key), 0)
-        note = Note(facts.key, number, facts.continues)
-        while (found := await log.find(principal, note.request_id)) is not None:
-            if self._joins(found):
-                break
-            note = note._replace(number=note.number + 1)
-        return note
 
     def other_id(self, found: StreamMeta) -> UUID | None:
         """Return the next id, if the stream that has this one is not joined."""
@@ -133,7 +113,7 @@ class PageRequest(StreamRequest):
         is_new = self.asked.regenerates or found.body_gone
         return found.outcome == COMPLETE and not is_new
 
-    def _ask(self, approved: dict[str, Any] | None) -> Ask:
+    def _request(self, request_id: UUID, approved: _JSON | None = None) -> ServiceRequest:
         asked = self.asked
         messages, metadata = [*asked.messages], {**asked.settings}
         if approved is not None:
@@ -142,13 +122,14 @@ class PageRequest(StreamRequest):
         session_id = f"{PROTOCOL}:{self.stream_id.hex}"
         if asked.is_in_store and asked.chat_id is not None:
             session_id = session_of(PROTOCOL, asked.chat_id)
-        return Ask(
+        ask = Ask(
             messages=messages,
             session_id=session_id,
             is_in_store=asked.is_in_store,
             metadata={"ai_sdk": metadata},
             can_rewind="reset-step" in asked.facts.capabilities,
         )
+        return request_of(ask, request_id)
 
 
 def check_chat_id(chat_id: Any) -> str:
@@ -158,18 +139,17 @@ def check_chat_id(chat_id: Any) -> str:
         Problem: 400.
     """
     if not is_id(chat_id) or "/" in chat_id:
-        rule = f"must have 1 to {MAX_ID} printable characters and no slash"
-        raise bad_request("id", f"id {rule}.")
-    if run_stream(chat_id) is not None:
+        rule = f"id must have 1 to {MAX_ID} printable characters and no slash."
+        raise bad_request("id", rule)
+    if stream_in("run", chat_id) is not None:
         raise bad_request("id", "id must not be the id of a run.")
     return chat_id
 
 
-def _asked(values: dict[str, Any]) -> AskedChat:
+def _asked(values: _JSON) -> AskedChat:
     trigger = values.get("trigger") or "submit-message"
     if trigger not in ("submit-message", "regenerate-message"):
-        rule = "trigger must be submit-message or regenerate-message."
-        raise bad_request("trigger", rule)
+        raise bad_request("trigger", "trigger must be submit-message or regenerate-message.")
     chat_id = None if values.get("id") is None else check_chat_id(values["id"])
     regenerates = trigger == "regenerate-message"
     given, is_in_store = _given(values, chat_id, regenerates=regenerates)
@@ -190,9 +170,7 @@ def _asked(values: dict[str, Any]) -> AskedChat:
     )
 
 
-def _given(
-    values: dict[str, Any], chat_id: str | None, *, regenerates: bool
-) -> tuple[list[Any], bool]:
+def _given(values: _JSON, chat_id: str | None, *, regenerates: bool) -> tuple[list[Any], bool]:
     """Return the messages of a body, and whether the store has those before them."""
     if "messages" not in values and values.get("message") is not None:
         if chat_id is None:
@@ -207,7 +185,7 @@ def _given(
     return messages, False
 
 
-def _continued(last: dict[str, Any]) -> str:
+def _continued(last: _JSON) -> str:
     """Return the id of the message that the answer continues, empty if it begins one."""
     if last["role"] != "assistant":
         return ""
@@ -216,7 +194,7 @@ def _continued(last: dict[str, Any]) -> str:
     return str(last["id"])
 
 
-def _capabilities(values: dict[str, Any]) -> list[str]:
+def _capabilities(values: _JSON) -> list[str]:
     given = values.get("capabilities")
     if given is None:
         return []
@@ -225,13 +203,13 @@ def _capabilities(values: dict[str, Any]) -> list[str]:
     return [name for name in CAPABILITIES if name in given]
 
 
-def _spoken(approval: dict[str, Any]) -> str:
+def _spoken(approval: _JSON) -> str:
     if approval["approved"]:
         return "approved"
     return f"denied: {approval['reason']}" if approval["reason"] else "denied"
 
 
-def _approved(approval: Approval, question: Question) -> dict[str, Any]:
+def _approved(approval: Approval, question: Question) -> _JSON:
     """Return what the user has answered, with the call as the log has it.
 
     Raises:
@@ -240,10 +218,4 @@ def _approved(approval: Approval, question: Question) -> dict[str, Any]:
     call = question.call
     if call is None or not is_call_id(approval.call_id, call.call_id):
         raise question_not_open()
-    return {
-        "call_id": call.call_id,
-        "name": call.name,
-        "arguments": call.arguments,
-        "approved": approval.approved,
-        "reason": approval.reason,
-    }
+    return {**call._asdict(), "approved": approval.approved, "reason": approval.reason}

@@ -7,8 +7,9 @@ its connection.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -16,20 +17,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..answer import valid_entries
+from ..answer._entries import valid_entries
 from ..engine._runtime import Runtime
 from ..errors import PositionGone, UnknownStream
-from ..http._admission import Admission, StreamRequest, owned
-from ..http._answers import AnswerStream, feed_up_to, load_entries, resumed
+from ..http._admission import StreamRequest, owned
+from ..http._answers import AnswerRoutes, AnswerStream, feed_up_to, load_entries, resumed
 from ..http._chat_body import bad_request
-from ..http._chats import Chat, Note
-from ..http._decision import RequestFacts
-from ..http._gate import Gate
+from ..http._chats import Chat, Note, stream_in
 from ..http._hosts import route_table
 from ..http._problems import Problem, too_many_requests
-from ..log.base import StreamMeta
-from ..observe import _log_lines
-from . import AISDK, AnswerFacts, facts_in, message_stream, run_id, run_stream
+from ..log.base import StreamLog, StreamMeta
+from . import AISDK, facts_in
 from ._request import PROTOCOL, PageRequest, check_chat_id
 from ._writer import FINISH_ALONE, ChunkWriter, Earlier
 
@@ -42,60 +40,36 @@ _MAX_CHUNKS: Final = 10**15  # no answer has more
 _MIN_SECRET: Final = 16  # characters of the id of a chat that anybody may ask for
 
 
-class AISDKRoutes:
-    """The handlers; `runtime` returns the runtime of this event loop."""
-
-    def __init__(
-        self, settings: AISDK, gate: Gate, runtime: Callable[[], Awaitable[Runtime]]
-    ) -> None:
-        self._settings = settings
-        self._gate = gate
-        self._runtime = runtime
-        self._admission = Admission(gate, runtime)
+class AISDKRoutes(AnswerRoutes[AISDK]):
+    """The handlers."""
 
     def table(self) -> list[Route]:
         """Return the routes."""
         path = self._settings.path
-        return route_table(
-            [
-                ({"POST"}, path, self.chat),
-                ({"GET", "DELETE"}, f"{path}/{{chat_id}}/stream", self.stream),
-            ]
-        )
+        chat = {"POST"}, path, self.chat
+        stream = {"GET", "DELETE"}, f"{path}/{{chat_id}}/stream", self.stream
+        return route_table([chat, stream])
 
     async def chat(self, request: Request) -> Response:
         """Answer a message, or join the answer to it."""
         admitted = await self._admission.admit(PageRequest(request, self._gate.options))
-        answer = facts_in(admitted.meta.fingerprint)
-        assert answer is not None  # noqa: S101 - the stream was opened for such a request
-        runtime, meta = admitted.runtime, admitted.meta
-        writer = self._writer(meta, answer)
-        pending, headers = writer.start(), _headers(meta)
-        response = AnswerStream(runtime, meta, writer, pending=pending, headers=headers)
-        runtime.producers.add_reader(meta, admitted.reader)
-        return response
-
-    def _writer(
-        self,
-        meta: StreamMeta,
-        answer: AnswerFacts,
-        after: int = -1,
-        earlier: Sequence[Earlier] | None = None,
-    ) -> ChunkWriter:
-        most = self._settings.max_tool_result
-        return ChunkWriter(meta.stream_id, answer, most, after=after, earlier=earlier)
+        meta = admitted.meta
+        facts = facts_in(meta.fingerprint)
+        assert facts is not None  # noqa: S101 - the stream was opened for such a request
+        writer = ChunkWriter(meta.stream_id, facts, self._settings.max_tool_result)
+        return self._stream(admitted, writer, _headers(meta))
 
     async def stream(self, request: Request) -> Response:
         """Read the answer of a chat or of a run, or stop it."""
         if request.method == "DELETE":
             return await self._stop(request)
         start = _start_index(request)
-        stream_id = run_stream(request.path_params["chat_id"])
+        stream_id = stream_in("run", request.path_params["chat_id"])
         if stream_id is not None:
-            return await self._read(request, stream_id, start or 0)
+            return await self._read(request, stream_id, start or 0, earlier=None)
         found = await self._in_chat(request)
         is_rest = start is not None and start > 0
-        if found is None or not (is_rest or found.is_running or _may_have_ended(request, found)):
+        if found is None or not (is_rest or _may_be_read(request, found.newest)):
             return _nothing(start)
         if is_rest and found.has_several:
             raise _several_answers()
@@ -105,25 +79,12 @@ class AISDKRoutes:
         return await self._read(request, found.newest.stream_id, start or 0, earlier)
 
     async def _read(
-        self,
-        request: Request,
-        stream_id: UUID,
-        start: int,
-        earlier: Sequence[Earlier] | None = None,
+        self, request: Request, stream_id: UUID, start: int, earlier: Sequence[Earlier] | None
     ) -> Response:
         """Return the chunks from a number on, a negative one being counted from the end."""
-        admitted = await self._admission.admit(_StreamRead(request, stream_id))
-        runtime, meta = admitted.runtime, admitted.meta
-        try:
-            response = await self._resumed(runtime, meta, start, earlier)
-            if response is None:
-                return _all_read()
-            runtime.producers.add_reader(meta, admitted.reader)
-        finally:
-            admitted.reader.release()  # unless it was handed on
-        runtime.producers.metrics.resumed()
-        _log_lines.resumed(meta, start)
-        return response
+        admitted = await self._admission.admit(StreamRequest(request, stream_id))
+        work = self._resumed(admitted.runtime, admitted.meta, start, earlier)
+        return await self._with_reader(admitted, work, start) or _all_read()
 
     async def _resumed(
         self, runtime: Runtime, meta: StreamMeta, start: int, earlier: Sequence[Earlier] | None
@@ -134,20 +95,21 @@ class AISDKRoutes:
             Problem: 410.
             LogError: the log does not answer.
         """
-        answer = facts_in(meta.fingerprint)
-        if answer is None:
+        facts = facts_in(meta.fingerprint)
+        if facts is None:
             raise UnknownStream(meta.stream_id)  # of another protocol
         if meta.body_gone:
             raise PositionGone(meta.stream_id, 0)
+        most = self._settings.max_tool_result
+        new_writer = partial(ChunkWriter, meta.stream_id, facts, most, earlier=earlier)
         headers = _headers(meta)
         if start < 0:
-            counted = self._writer(meta, answer, _MAX_CHUNKS, earlier)  # it only counts
+            counted = new_writer(after=_MAX_CHUNKS)  # it only counts
             counted.start()
             await feed_up_to(runtime.log, meta, counted, meta.last_seq)
             headers[_TAIL] = str(counted.number - 1)
             start = max(counted.number + start, 0)
-        writer = self._writer(meta, answer, start - 1, earlier)
-        response = await resumed(runtime, meta, writer, start - 1, headers)
+        response = await resumed(runtime, meta, new_writer(after=start - 1), start - 1, headers)
         if response is None and (meta.outcome is None or runtime.log.may_forget):
             detail = f"This answer has no chunk {start}, or another one may have its number by now."
             raise Problem(410, "position-gone", f"{detail} Load the page again.")
@@ -155,16 +117,15 @@ class AISDKRoutes:
 
     async def _stop(self, request: Request) -> Response:
         """Cancel the answer of a run, or the newest one of a chat; nothing is said about it."""
-        stream_id = run_stream(request.path_params["chat_id"])
+        stream_id = stream_in("run", request.path_params["chat_id"])
         if stream_id is None:
-            found = await self._in_chat(request)
-            if found is not None:
+            if (found := await self._in_chat(request)) is not None:
                 await found.runtime.producers.cancel(found.newest)
-            return Response(status_code=204)
-        principal = await self._gate.principal_in_turn(request)
-        runtime = await self._runtime()
-        with suppress(UnknownStream):
-            await runtime.producers.cancel(await owned(runtime, principal, stream_id))
+        else:
+            principal = await self._gate.principal_in_turn(request)
+            runtime = await self._runtime()
+            with suppress(UnknownStream):
+                await runtime.producers.cancel(await owned(runtime, principal, stream_id))
         return Response(status_code=204)
 
     async def _in_chat(self, request: Request) -> "_Found | None":
@@ -196,11 +157,6 @@ class _Found(NamedTuple):
     newest: StreamMeta
 
     @property
-    def is_running(self) -> bool:
-        """True if the answer has not ended."""
-        return self.newest.outcome is None
-
-    @property
     def has_several(self) -> bool:
         """True if the chat has more than one answer."""
         return len({note.request_id for note in self.notes}) > 1
@@ -208,50 +164,38 @@ class _Found(NamedTuple):
     async def earlier(self) -> list[Earlier] | None:
         """Return the earlier answers of the same message, None if one of them is not known."""
         log, principal = self.runtime.log, self.newest.principal
-        answer = facts_in(self.newest.fingerprint)
-        name = "" if answer is None else answer.continues
+        facts = facts_in(self.newest.fingerprint)
+        name = "" if facts is None else facts.continues
         if not name:
             return []
-        known: dict[UUID, StreamMeta] = {}
-        first = message_stream(name)
+        first = stream_in("msg", name)
         if first is None:
             return None  # the message was not begun here
-        with suppress(UnknownStream):
-            known[first] = await owned(self.runtime, principal, first)
+        try:
+            known = {first: await owned(self.runtime, principal, first)}
+        except UnknownStream:
+            return None
         for note in reversed(self.notes):
             found = await log.find(principal, note.request_id) if note.message_id == name else None
             if found is not None:
                 known[found.stream_id] = found
         known.pop(self.newest.stream_id, None)
-        if first not in known:
+        return await _load(log, known.values())
+
+
+async def _load(log: StreamLog, streams: Iterable[StreamMeta]) -> list[Earlier] | None:
+    earlier = []
+    for meta in streams:
+        facts = facts_in(meta.fingerprint)
+        if facts is None or meta.body_gone:
             return None
-        return await self._load([*known.values()])
-
-    async def _load(self, streams: Sequence[StreamMeta]) -> list[Earlier] | None:
-        earlier = []
-        for meta in streams:
-            answer = facts_in(meta.fingerprint)
-            if answer is None or meta.body_gone:
-                return None
-            entries = valid_entries(await load_entries(self.runtime.log, meta.stream_id))
-            earlier.append(Earlier(meta.stream_id, answer, [entry for _, entry in entries]))
-        return earlier
-
-
-class _StreamRead(StreamRequest):
-    """A `GET` of a stream."""
-
-    def __init__(self, request: Request, stream_id: UUID) -> None:
-        super().__init__(request)
-        self._reads = stream_id
-
-    def facts(self, principal: str) -> RequestFacts:
-        """Return the stream that is read."""
-        return RequestFacts(principal, reads=self._reads)
+        entries = valid_entries(await load_entries(log, meta.stream_id))
+        earlier.append(Earlier(meta.stream_id, facts, [entry for _, entry in entries]))
+    return earlier
 
 
 def _headers(meta: StreamMeta) -> dict[str, str]:
-    return {**_HEADERS, "x-workflow-run-id": run_id(meta.stream_id)}
+    return {**_HEADERS, "x-workflow-run-id": f"run_{meta.stream_id.hex}"}
 
 
 def _start_index(request: Request) -> int | None:
@@ -268,9 +212,10 @@ def _start_index(request: Request) -> int | None:
     return int(given)
 
 
-def _may_have_ended(request: Request, found: _Found) -> bool:
-    """Return True if the page wants an answer that has ended too, and the log still has it."""
-    return request.query_params.get("ended") == "true" and not found.newest.body_gone
+def _may_be_read(request: Request, answer: StreamMeta) -> bool:
+    """Return True if an answer is running, or the page wants one that has ended and is not gone."""
+    wants_ended = request.query_params.get("ended") == "true"
+    return answer.outcome is None or (wants_ended and not answer.body_gone)
 
 
 def _nothing(start: int | None) -> Response:

@@ -6,70 +6,55 @@ Every body ends with `finish` and the end mark, also after an error: without it,
 SDK asks again and again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from ..answer import (
-    AnswerEvent,
-    AnswerFold,
-    Artifact,
-    Began,
-    Cited,
-    Ended,
-    Finished,
-    Markdown,
-    Media,
-    Other,
-    Part,
-    Progress,
-    Question,
-    Rewound,
-    Text,
-    Thought,
-    ToolCall,
-    ToolResult,
-    Warned,
-    Writer,
-    as_text,
-    cut,
-    event_frame,
-)
+from .. import answer
+from ..answer._fold import AnswerFold
+from ..answer._writer import Writer, event_frame, page_usage, result_text
 from ..http._questions import question_id
-from . import AnswerFacts, is_call_id, message_id, repeated_call_id
+from . import AnswerFacts, message_id
 
-__all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier"]
+__all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier", "is_call_id"]
 
+_JSON = dict[str, Any]
+_REPEATED = re.compile(r"-repeat-[0-9]+\Z", re.ASCII)
 _DONE: Final = b"data: [DONE]\n\n"
 FINISH_ALONE: Final = event_frame({"type": "finish"}) + _DONE
 """The body for a reader that has everything."""
 _MAX_FILE: Final = 349_528  # characters: 256 KiB in base64
 _UNKNOWN_TYPE: Final = "application/octet-stream"
-_NAMES: Final = {Part.TEXT: "text", Part.THOUGHTS: "reasoning"}
+_NAMES: Final = {answer.Part.TEXT: "text", answer.Part.THOUGHTS: "reasoning"}
 _REASONS: Final = {"length": "length", "content_filter": "content-filter"}
 _OWN_TOOL: Final = {"providerExecuted": True, "dynamic": True}
-_LOST_CALL: Final = "The answer ended before the call did."
-_REWOUND: Final = (
-    "The agent was restarted and takes back words that were sent, which this page does not allow: "
-    "ask again."
-)
-_USAGE: Final[Mapping[str, str]] = {
-    "prompt_tokens": "inputTokens",
-    "completion_tokens": "outputTokens",
-    "total_tokens": "totalTokens",
-    "cached_tokens": "cachedInputTokens",
-    "cache_write_tokens": "cacheWriteInputTokens",
-    "reasoning_tokens": "reasoningTokens",
+_REWOUND: Final = {
+    "code": "rewound",
+    "message": "The agent was restarted and takes back words that were sent, which this page does "
+    "not allow: ask again.",
 }
+_USAGE: Final = (
+    *("inputTokens", "outputTokens", "totalTokens"),
+    *("cachedInputTokens", "cacheWriteInputTokens", "reasoningTokens"),
+)
 
 
-class Earlier:
+class Earlier(NamedTuple):
     """An earlier answer of the same message, for a reader that begins the message anew."""
 
-    def __init__(self, stream_id: UUID, answer: AnswerFacts, entries: Iterable[bytes]) -> None:
-        self.stream_id = stream_id
-        self.answer = answer
-        self.entries = entries
+    stream_id: UUID
+    facts: AnswerFacts
+    entries: Iterable[bytes]
+
+
+def _repeated(call_id: str, count: int) -> str:
+    return call_id if count == 1 else f"{call_id}-repeat-{count}"
+
+
+def is_call_id(given: str, call_id: str) -> bool:
+    """Return True if a client may know a call under this id."""
+    return given == call_id or _REPEATED.sub("", given) == call_id
 
 
 class _CallIds:
@@ -78,38 +63,30 @@ class _CallIds:
     def __init__(self) -> None:
         self.asked: str | None = None
         """The id of the call that a question is about."""
+        self.names: dict[str, str] = {}
+        """The ids of the newest calls, by those that the agent gave them."""
         self._counts: dict[str, int] = {}
-        self._names: dict[str, str] = {}
         self._used: set[str] = set()
 
-    def begin(self, call: ToolCall) -> str:
+    def begin(self, call_id: str) -> str:
         """Return the id of a new call."""
-        count, name = self._counts.get(call.call_id, 0) + 1, call.call_id
-        if count > 1:
-            name = repeated_call_id(call.call_id, count)
-        while name in self._used:
+        count = self._counts.get(call_id, 0) + 1
+        while (name := _repeated(call_id, count)) in self._used:
             count += 1
-            name = repeated_call_id(call.call_id, count)
-        self._counts[call.call_id] = count
-        return self._use(call, name)
-
-    def continues(self, call: ToolCall, given: str) -> bool:
-        """Return True if a new call is the one that an earlier answer has asked about."""
-        is_first = call.call_id not in self._counts
-        if is_first and is_call_id(given, call.call_id):
-            self._counts[call.call_id] = 1
-            self._use(call, given)
-            return True
-        return False
-
-    def _use(self, call: ToolCall, name: str) -> str:
-        self._names[call.call_id] = name
-        self._used.add(name)
+        self._use(call_id, name, count)
         return name
 
-    def name(self, call: ToolCall) -> str:
-        """Return the id of the newest call with the id that the agent gave it."""
-        return self._names[call.call_id]
+    def continues(self, call_id: str, given: str) -> bool:
+        """Return True if a new call is the one that an earlier answer has asked about."""
+        is_same = call_id not in self._counts and is_call_id(given, call_id)
+        if is_same:
+            self._use(call_id, given, 1)
+        return is_same
+
+    def _use(self, call_id: str, name: str, count: int) -> None:
+        self._counts[call_id] = count
+        self.names[call_id] = name
+        self._used.add(name)
 
 
 class ChunkWriter(Writer):
@@ -118,12 +95,12 @@ class ChunkWriter(Writer):
     With `earlier`, the message is written from its beginning.
     """
 
-    text_types = (Markdown,)
+    text_types = (answer.Markdown,)
 
     def __init__(
         self,
         stream_id: UUID,
-        answer: AnswerFacts,
+        facts: AnswerFacts,
         max_tool_result: int,
         *,
         after: int = -1,
@@ -131,7 +108,7 @@ class ChunkWriter(Writer):
     ) -> None:
         super().__init__()
         self._stream_id = stream_id
-        self._answer = answer
+        self._facts = facts
         self._max_tool_result = max_tool_result
         self._after = after
         self._earlier = earlier
@@ -152,22 +129,18 @@ class ChunkWriter(Writer):
     @property
     def takes_back(self) -> bool:
         """True if the client knows the chunk for it."""
-        return "reset-step" in self._answer.capabilities
-
-    @property
-    def _position(self) -> int:
-        return self._number
+        return "reset-step" in self._facts.capabilities
 
     def start(self) -> bytes:
         """Return the chunks before the first packet."""
-        self._emit("start", messageId=self._answer.continues or message_id(self._stream_id))
-        stream_id, answer = self._stream_id, self._answer
+        stream_id, facts = self._stream_id, self._facts
+        self._emit("start", messageId=facts.continues or message_id(stream_id))
         self._is_earlier = True
         for one in self._earlier or ():
-            self._stream_id, self._answer = one.stream_id, one.answer
+            self._stream_id, self._facts = one.stream_id, one.facts
             self._begin_step()
             self._add_joined(one.entries)
-        self._stream_id, self._answer, self._is_earlier = stream_id, answer, False
+        self._stream_id, self._facts, self._is_earlier = stream_id, facts, False
         self._begin_step()
         return self._take()
 
@@ -178,8 +151,8 @@ class ChunkWriter(Writer):
         self._emit("start-step")
 
     def _tell_approval(self) -> None:
-        approval = self._answer.approval
-        if approval is not None and "tool-approval-response" in self._answer.capabilities:
+        approval = self._facts.approval
+        if approval is not None and "tool-approval-response" in self._facts.capabilities:
             reason = {} if approval.reason is None else {"reason": approval.reason}
             told = {"approvalId": approval.question_id, "approved": approval.approved, **reason}
             self._emit("tool-approval-response", **told)
@@ -206,183 +179,118 @@ class ChunkWriter(Writer):
         if number > self._after or kind == "finish":
             self._out.append(event_frame({"type": kind, **members}))
 
-    def _add(self, event: AnswerEvent) -> None:
-        match event:
-            case Began(part):
-                self._begin(part)
-            case Ended(part):
-                self._emit(f"{_NAMES[part]}-end", id=self._part_id)
-            case Text(text):
-                self._add_piece(text)
-            case Thought(text):
-                self._add_thought(text)
-            case ToolCall():
-                self._add_call(event)
-            case ToolResult():
-                self._add_result(event)
-            case Rewound():
-                self._emit("error", errorText=_REWOUND, code="rewound")
-                self._end("error")
-            case Finished():
-                self._finish(event)
-            case _:
-                self._add_data(event)
-
     # Text and thoughts.
 
-    def _begin(self, part: Part) -> None:
+    def _begin(self, event: answer.Began) -> None:
         self._parts += 1
-        part_id = self._part_id = f"{_NAMES[part]}-{self._parts}"
-        self._emit(f"{_NAMES[part]}-start", id=part_id)
+        name = _NAMES[event.part]
+        part_id = self._part_id = f"{name}-{self._parts}"
+        self._emit(f"{name}-start", id=part_id)
         self._thoughts = 0
         self._paragraph_at = self._number
         self._frame = b'data: {"type":"text-delta","id":"%b","delta":%%b}\n\n' % part_id.encode()
 
-    def _add_thought(self, text: str) -> None:
+    def _add_thought(self, thought: answer.Thought) -> None:
         before = "\n\n" if self._thoughts else ""
         self._thoughts += 1
-        self._emit("reasoning-delta", id=self._part_id, delta=f"{before}{text}")
+        self._emit("reasoning-delta", id=self._part_id, delta=f"{before}{thought.text}")
 
     # Tool calls. The client must not execute them, so they are marked.
 
-    def _add_call(self, call: ToolCall) -> None:
-        approval = self._answer.approval
-        if approval is not None and self._calls.continues(call, approval.call_id):
+    def _add_call(self, call: answer.ToolCall) -> None:
+        approval = self._facts.approval
+        if approval is not None and self._calls.continues(call.call_id, approval.call_id):
             return  # the message has this call: the user was asked about it
-        name = self._calls.begin(call)
+        name = self._calls.begin(call.call_id)
         shown = {"toolCallId": name, "toolName": call.name, "input": call.arguments}
         self._emit("tool-input-available", **shown, **_OWN_TOOL)
 
-    def _add_result(self, result: ToolResult) -> None:
-        call_id, value = self._calls.name(result.call), result.value
-        if not result.has_ended:
-            if call_id != self._calls.asked:
-                self._emit(
-                    "tool-output-error", toolCallId=call_id, errorText=_LOST_CALL, **_OWN_TOOL
-                )
-            return
-        text = as_text(value)
-        shown = cut(text, self._max_tool_result)
+    def _add_result(self, result: answer.ToolResult) -> None:
+        call_id, most = self._calls.names[result.call.call_id], self._max_tool_result
+        if not result.has_ended and call_id == self._calls.asked:
+            return  # the call waits for the user
+        text = result_text(result, most)
         if result.is_error:
-            self._emit("tool-output-error", toolCallId=call_id, errorText=shown, **_OWN_TOOL)
+            self._emit("tool-output-error", toolCallId=call_id, errorText=text, **_OWN_TOOL)
         else:
-            output = value if shown is text else shown
+            output = result.value if len(text) <= most else text
             self._emit("tool-output-available", toolCallId=call_id, output=output, **_OWN_TOOL)
 
-    # Everything else.
+    def _ask(self, question: answer.Question) -> None:
+        name, about = question_id(self._stream_id), _JSON()
+        if question.call is not None:
+            self._calls.asked = self._calls.names[question.call.call_id]
+            about = {"toolCallId": self._calls.asked}
+        if about and "tool-approval-request" in self._facts.capabilities:
+            self._emit("tool-approval-request", approvalId=name, **about)
+        else:
+            self._emit("data-question", id=name, data={"question": question.text, **about})
 
-    def _add_data(self, event: AnswerEvent) -> None:
-        match event:
-            case Cited(citations):
-                for one in citations:
-                    self._sources += 1
-                    # A message may have several answers, each with its sources.
-                    name = f"source-{self._stream_id.hex[:8]}-{self._sources}"
-                    self._emit("source-url", sourceId=name, url=one["uri"], title=one["title"])
-            case Question():
-                self._ask(event)
-            case _:
-                for kind, members in _data(event):
-                    self._emit(kind, **members)
-
-    def _ask(self, question: Question) -> None:
-        name, call = question_id(self._stream_id), question.call
-        if call is not None:
-            self._calls.asked = self._calls.name(call)
-        if call is not None and "tool-approval-request" in self._answer.capabilities:
-            self._emit("tool-approval-request", approvalId=name, toolCallId=self._calls.asked)
-            return
-        about = {} if call is None else {"toolCallId": self._calls.asked}
-        self._emit("data-question", id=name, data={"question": question.text, **about})
+    def _cite(self, event: answer.Cited) -> None:
+        for one in event.citations:
+            self._sources += 1
+            # A message may have several answers, each with its sources.
+            name = f"source-{self._stream_id.hex[:8]}-{self._sources}"
+            self._emit("source-url", sourceId=name, url=one["uri"], title=one["title"])
 
     # The end.
 
-    def _finish(self, event: Finished) -> None:
+    def _finish(self, event: answer.Finished) -> None:
+        error = event.error
         if self._is_earlier:
             self._emit("finish-step")
-            metadata = _metadata(self._answer, self.fold, event.asks)
-            if metadata and event.error is None:
-                self._emit("message-metadata", messageMetadata=metadata)
-        elif event.error is None:
+            if error is None and (metadata := self._metadata(event.asks)):
+                self._emit("message-metadata", **metadata)
+        elif error is None:
             self._emit("finish-step")
-            self._end(_REASONS.get(event.limit or "", "stop"), asks=event.asks)
-        elif event.error["code"] == "cancelled":
+            self._end(_REASONS.get(event.limit or "", "stop"), event.asks)
+        elif error["code"] == "cancelled":
             self._emit("abort")
             self._end("other")
         else:
-            error = event.error
-            self._emit("error", errorText=error["message"], code=error["code"])
-            self._end("error")
+            self._fail(error)
 
-    def _end(self, reason: str, *, asks: str | None = None) -> None:
-        metadata = _metadata(self._answer, self.fold, asks)
-        told = {"messageMetadata": metadata} if metadata else {}
-        self._emit("finish", finishReason=reason, **told)
+    def _fail(self, error: _JSON) -> None:
+        self._emit("error", errorText=error["message"], code=error["code"])
+        self._end("error")
+
+    def _end(self, reason: str, asks: str | None = None) -> None:
+        self._emit("finish", finishReason=reason, **self._metadata(asks))
         self._out.append(_DONE)
         self.has_ended = True
 
-
-def _metadata(answer: AnswerFacts, fold: AnswerFold, asks: str | None) -> dict[str, Any]:
-    """Return what the end of an answer adds to the metadata of its message."""
-    metadata: dict[str, Any] = {}
-    if asks is not None or answer.continues:
-        metadata["asks"] = asks  # None takes back what the message has said before
-    if (usage := fold.usage) is not None:
-        # In this order: every process must write the same bytes.
-        named = {told: usage[name] for name, told in _USAGE.items() if name in usage}
-        metadata["usage"] = named
-    return metadata
+    def _metadata(self, asks: str | None) -> _JSON:
+        """Return what the end of an answer adds to the metadata of its message."""
+        metadata: _JSON = {}
+        if asks is not None or self._facts.continues:
+            metadata["asks"] = asks  # None takes back what the message has said before
+        if (usage := self.fold.usage) is not None:
+            metadata["usage"] = page_usage(usage, _USAGE)
+        return {"messageMetadata": metadata} if metadata else {}
 
 
-_Chunk = tuple[str, dict[str, Any]]
+# Everything else.
 
 
-def _data(event: AnswerEvent) -> list[_Chunk]:
-    """Return the chunks for what is neither text nor a tool call."""
-    match event:
-        case Media(items):
-            return [("file", {"url": one["url"], "mediaType": one["mime_type"]}) for one in items]
-        case Artifact(data):
-            return _artifact(data)
-        case Progress(data):
-            return [("data-progress", {"data": data, "transient": True})]
-        case Warned(error):
-            shown = {"code": error["code"], "message": error["message"]}
-            return [("data-warning", {"data": shown})]
-        case Other(own):
-            return [_own(own)]
-    return []
+def _add_media(writer: ChunkWriter, event: answer.Media) -> None:
+    for one in event.items:
+        writer._emit("file", url=one["url"], mediaType=one["mime_type"])
 
 
-def _artifact(data: dict[str, Any]) -> list[_Chunk]:
-    chunks: list[_Chunk] = []
+def _add_artifact(writer: ChunkWriter, event: answer.Artifact) -> None:
     rest = []
-    for part in data["parts"]:
+    for part in event.data["parts"]:
         url, media_type = _file_url(part), part.get("mediaType")
         if url is None:
             rest.append({name: value for name, value in part.items() if name != "raw"})
         else:
             known = media_type if isinstance(media_type, str) else _UNKNOWN_TYPE
-            chunks.append(("file", {"url": url, "mediaType": known}))
+            writer._emit("file", url=url, mediaType=known)
     if rest:
-        chunks.append(("data-artifact", {"data": {**data, "parts": rest}}))
-    return chunks
+        writer._emit("data-artifact", data={**event.data, "parts": rest})
 
 
-def _own(event: dict[str, Any]) -> _Chunk:
-    """Return the chunk for an agent's own event; one with the name of a chunk of data is one."""
-    kind = event.get("type")
-    if not isinstance(kind, str) or not kind.startswith("data-"):
-        return "data-event", {"data": event}
-    members = {"data": event.get("data")}
-    if isinstance(event.get("id"), str):
-        members["id"] = event["id"]
-    if isinstance(event.get("transient"), bool):
-        members["transient"] = event["transient"]
-    return kind, members
-
-
-def _file_url(part: Mapping[str, Any]) -> str | None:
+def _file_url(part: _JSON) -> str | None:
     """Return the URL of a part that is a file, None for other content and for a large file."""
     url, raw = part.get("url"), part.get("raw")
     if isinstance(url, str):
@@ -390,3 +298,38 @@ def _file_url(part: Mapping[str, Any]) -> str | None:
     if not isinstance(raw, str) or len(raw) > _MAX_FILE:
         return None
     return f"data:{part.get('mediaType') or _UNKNOWN_TYPE};base64,{raw}"
+
+
+def _add_warning(writer: ChunkWriter, event: answer.Warned) -> None:
+    shown = {"code": event.error["code"], "message": event.error["message"]}
+    writer._emit("data-warning", data=shown)
+
+
+def _add_own(writer: ChunkWriter, event: answer.Other) -> None:
+    """Write an agent's own event; one with the name of a chunk of data is one."""
+    own = event.event
+    kind = own.get("type")
+    if isinstance(kind, str) and kind.startswith("data-"):
+        members = (("id", str), ("transient", bool))
+        given = {name: own[name] for name, of in members if isinstance(own.get(name), of)}
+        writer._emit(kind, data=own.get("data"), **given)
+    else:
+        writer._emit("data-event", data=own)
+
+
+ChunkWriter.handlers = {
+    answer.Began: ChunkWriter._begin,
+    answer.Ended: lambda writer, it: writer._emit(f"{_NAMES[it.part]}-end", id=writer._part_id),
+    answer.Thought: ChunkWriter._add_thought,
+    answer.ToolCall: ChunkWriter._add_call,
+    answer.ToolResult: ChunkWriter._add_result,
+    answer.Cited: ChunkWriter._cite,
+    answer.Media: _add_media,
+    answer.Artifact: _add_artifact,
+    answer.Question: ChunkWriter._ask,
+    answer.Progress: lambda writer, it: writer._emit("data-progress", data=it.data, transient=True),
+    answer.Warned: _add_warning,
+    answer.Other: _add_own,
+    answer.Rewound: lambda writer, _: writer._fail(_REWOUND),
+    answer.Finished: ChunkWriter._finish,
+}

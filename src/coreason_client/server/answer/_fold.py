@@ -18,8 +18,7 @@ from coreason_manifest.definitions.reports import (
 from coreason_manifest.definitions.rewind import rewound_to
 
 from .._packet_names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, QUESTION
-from ._entries import as_packet, delta_json, valid_entries
-from ._events import (
+from . import (
     AnswerEvent,
     Artifact,
     Began,
@@ -39,6 +38,7 @@ from ._events import (
     ToolResult,
     Warned,
 )
+from ._entries import as_packet, delta_json, valid_entries
 
 __all__ = ["AnswerFold", "asked_question"]
 

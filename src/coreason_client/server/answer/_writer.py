@@ -5,20 +5,36 @@ bytes. Pieces of text, which most entries are, are copied into a prepared frame 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 from pydantic_core import from_json, to_json
 
+from . import AnswerEvent, Artifact, Markdown, Media, Part, Rewound, Text, ToolResult, as_markdown
 from ._entries import as_packet, delta_json, is_single, split_entries, valid_entries
-from ._events import AnswerEvent, Artifact, Markdown, Media, Part, Rewound, as_markdown
 from ._fold import AnswerFold
 
-__all__ = ["Writer", "arguments_json", "as_text", "cut", "event_frame"]
+__all__ = [
+    "Writer",
+    "arguments_json",
+    "as_text",
+    "cut",
+    "event_frame",
+    "page_usage",
+    "result_text",
+]
 
 _PARAGRAPH: Final = "\n\n"
 _MAX_JOINED: Final = 262_144  # bytes of pieces of text that become one
+_TOKENS: Final = {
+    "inputTokens": "prompt_tokens",
+    "outputTokens": "completion_tokens",
+    "reasoningTokens": "reasoning_tokens",
+    "cachedInputTokens": "cached_tokens",
+    "cacheWriteInputTokens": "cache_write_tokens",
+    "totalTokens": "total_tokens",
+}
 
 
 class Writer(ABC):
@@ -26,6 +42,8 @@ class Writer(ABC):
 
     text_types: ClassVar[tuple[type, ...]] = (Markdown, Media, Artifact)
     """The content other than text that is written as a paragraph of text."""
+    handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
+    """The method that writes an event, for each type but pieces of text; others are left out."""
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -53,17 +71,13 @@ class Writer(ABC):
         """Return what comes before the first packet."""
 
     @abstractmethod
-    def _add(self, event: AnswerEvent) -> None:
-        """Write an event of the answer."""
-
-    @abstractmethod
     def _piece(self, text: bytes) -> bytes:
         """Return a piece of text, as JSON, in a frame, while a part of text is open."""
 
     @property
-    @abstractmethod
     def _position(self) -> int:
         """A number that grows with every piece of text."""
+        return self.number
 
     def _take_back(self, kept: Iterable[tuple[int, bytes]]) -> None:
         """Write the answer anew: only these entries, with their numbers, are valid."""
@@ -127,13 +141,15 @@ class Writer(ABC):
 
     def _add_all(self, events: Iterable[AnswerEvent]) -> None:
         for event in events:
-            if isinstance(event, self.text_types):
+            if isinstance(event, Text):
+                self._add_piece(event.json)
+            elif isinstance(event, self.text_types):
                 assert isinstance(event, Markdown | Media | Artifact)  # noqa: S101 - the only ones
                 self._add_paragraph(as_markdown(event))
             elif isinstance(event, Rewound) and self.takes_back:
                 self._take_back(valid_entries(self.loaded[: self.seq]))
-            else:
-                self._add(event)
+            elif (write := self.handlers.get(type(event))) is not None:
+                write(self, event)
 
     def _add_paragraph(self, text: str) -> None:
         if not text:
@@ -155,6 +171,21 @@ def event_frame(value: Any) -> bytes:
 def as_text(value: Any) -> str:
     """Return a value as text: itself, or its JSON."""
     return value if isinstance(value, str) else to_json(value).decode()
+
+
+def result_text(result: ToolResult, most: int) -> str:
+    """Return the result of a call as text that is not longer than allowed."""
+    if not result.has_ended:
+        return "The answer ended before the call did."
+    return cut(as_text(result.value), most)
+
+
+def page_usage(usage: Mapping[str, int], names: Iterable[str] = _TOKENS) -> dict[str, int]:
+    """Return the numbers of tokens that are known, as the protocols of pages name them.
+
+    They are in the order of `names`: every process must write the same bytes.
+    """
+    return {name: usage[_TOKENS[name]] for name in names if _TOKENS[name] in usage}
 
 
 def arguments_json(given: Any) -> str:

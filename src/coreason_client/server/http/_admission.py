@@ -4,7 +4,6 @@ All protocols that open a stream for a request use it. A protocol gives the fact
 its requests has, and a function that parses their bodies.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import ClassVar, NamedTuple
@@ -46,24 +45,28 @@ class ParsedBody(NamedTuple):
     fingerprint: str
 
 
-class StreamRequest(ABC):
-    """A request of one protocol that starts, joins or resumes a stream."""
+class StreamRequest:
+    """A request of one protocol that starts, joins or resumes a stream.
+
+    `reads` is the stream that is read by a request without a body.
+    """
 
     is_plain_text_allowed: ClassVar[bool] = False
     """True if some clients send the JSON of their bodies as text/plain."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, reads: UUID | None = None) -> None:
         self.http = request
+        self._reads = reads
         self.stream_id = uuid4()
         """The id of the stream, if the request opens one."""
 
-    @abstractmethod
     def facts(self, principal: str) -> RequestFacts:
         """Return what the head of the request tells.
 
         Raises:
             Problem: the head is not valid.
         """
+        return RequestFacts(principal, reads=self._reads)
 
     def parse(self, body: bytes) -> ParsedBody:
         """Validate the body.

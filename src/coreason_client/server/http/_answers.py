@@ -1,24 +1,44 @@
-"""Answers in the wire formats of other protocols, read from the log: as a stream, or as a whole."""
+"""Answers in the wire formats of other protocols, read from the log: as a stream, or as a whole.
+
+`AnswerRoutes` is the base of the handlers of these protocols.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from starlette.types import Send
 
-from ..answer import Writer, has_rewind, split_entries, valid_entries
+from ..answer._entries import has_rewind, split_entries, valid_entries
+from ..answer._writer import Writer
 from ..engine._runtime import Runtime
+from ..errors import RequestConflict
 from ..log.base import Follower, Page, StreamLog, StreamMeta
+from ..observe import _log_lines
+from ._admission import Admission, Admitted, StreamRequest
 from ._cursor import Cursor
-from ._problems import shutting_down
+from ._gate import Gate
+from ._problems import Problem, shutting_down
 from ._stream_response import PAGE, EventStream
 
-__all__ = ["AnswerStream", "feed_up_to", "load_entries", "resumed", "write_all"]
+__all__ = [
+    "CONFLICT",
+    "AnswerRoutes",
+    "AnswerStream",
+    "feed_up_to",
+    "load_entries",
+    "resumed",
+    "write_all",
+]
 
+R = TypeVar("R", bound="AnswerStream | None")
+S = TypeVar("S")
 W = TypeVar("W", bound=Writer)
 
+CONFLICT: Final = "request-conflict"
+"""The name of the refusal of a request that differs from the one before."""
 _HEADERS: Final = {"Cache-Control": "no-cache, no-transform"}
 _REWIND: Final = b'"REWIND"'
 
@@ -238,3 +258,67 @@ async def _pages(
             if waits and runtime.readers_must_leave(joined_during_drain=joined_during_drain):
                 raise shutting_down()
             await asyncio.sleep(0)  # a long answer must not keep others waiting
+
+
+class AnswerRoutes(Generic[S]):
+    """The base of handlers; `runtime` returns the runtime of this event loop."""
+
+    def __init__(self, settings: S, gate: Gate, runtime: Callable[[], Awaitable[Runtime]]) -> None:
+        self._settings = settings
+        self._gate = gate
+        self._runtime = runtime
+        self._admission = Admission(gate, runtime)
+
+    async def _admit_once(
+        self, asked: StreamRequest, conflict: Callable[[], Problem], expired: Problem
+    ) -> Admitted:
+        """Admit a request with an id.
+
+        Raises:
+            Problem: as `Admission.admit`; `conflict` if another body had its id, `expired` if the
+                answer is gone.
+        """
+        try:
+            admitted = await self._admission.admit(asked)
+        except (RequestConflict, Problem) as error:
+            if isinstance(error, Problem) and error.slug != CONFLICT:
+                raise
+            raise conflict() from None
+        if admitted.meta.body_gone:
+            admitted.reader.release()
+            raise expired
+        return admitted
+
+    def _stream(
+        self,
+        admitted: Admitted,
+        writer: Writer,
+        headers: Mapping[str, str] | None = None,
+        on_written: Callable[[], None] = lambda: None,
+    ) -> AnswerStream:
+        """Return an answer from its beginning."""
+        response = AnswerStream(
+            *(admitted.runtime, admitted.meta, writer),
+            pending=writer.start(),
+            headers=headers,
+            on_written=on_written,
+        )
+        admitted.runtime.producers.add_reader(admitted.meta, admitted.reader)
+        return response
+
+    async def _with_reader(self, admitted: Admitted, work: Awaitable[R], after: int | None) -> R:
+        """Return the response that `work` makes, and count its reader.
+
+        `after` is the position of a resume. Without a response the reader is released.
+        """
+        runtime, meta = admitted.runtime, admitted.meta
+        try:
+            response = await work
+            if response is not None:
+                runtime.producers.add_reader(meta, admitted.reader)
+        finally:
+            admitted.reader.release()  # unless it was handed on
+        if response is not None and after is not None:
+            runtime.producers.metrics.resumed()
+            _log_lines.resumed(meta, after)
+        return response

@@ -5,10 +5,10 @@ and the messages after the last answer, in `stream.history()` the turns before t
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, TypeVar
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -39,14 +39,20 @@ __all__ = [
     "MAX_ID",
     "Ask",
     "bad_request",
+    "by_role",
     "call_part",
     "check_sizes",
+    "content_parts",
     "is_id",
     "json_object",
+    "objects_in",
     "request_of",
     "resource_part",
     "result_part",
+    "text_in",
 ]
+
+T = TypeVar("T")
 
 MAX_ID: Final = 256
 """The number of characters that an id of a client may have."""
@@ -98,15 +104,74 @@ def check_sizes(messages: Sequence[ChatMessage], options: Options) -> None:
             raise bad_request("messages", message, f"too-many-{what}")
 
 
+# Members of a body; `where` names the object that has them.
+
+
+def text_in(values: Mapping[str, Any], name: str, where: str, param: str | None = None) -> str:
+    """Return a member that is text; an error names `param`, by default the member.
+
+    Raises:
+        Problem: 400.
+    """
+    value, place = values.get(name), f"{where}.{name}"
+    if not isinstance(value, str):
+        raise bad_request(param or place, f"{place} must be text.")
+    return value
+
+
+def objects_in(found: Any, where: str) -> list[dict[str, Any]]:
+    """Return a list of objects.
+
+    Raises:
+        Problem: 400.
+    """
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise bad_request(where, f"{where} must be a list of objects.")
+    return found
+
+
+def by_role(message: Mapping[str, Any], where: str, roles: Mapping[str, T]) -> T:
+    """Return the entry for the role of a message.
+
+    Raises:
+        Problem: 400, naming the roles.
+    """
+    name = message.get("role")
+    found = roles.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise bad_request(f"{where}.role", f"{where}.role must be one of {', '.join(roles)}.")
+    return found
+
+
 # Parts of messages.
 
 
-def resource_part(url: str, modality: str) -> MessagePart | None:
-    """Return the content at a URL, which is never fetched; None for a data URL without base64."""
+def content_parts(
+    content: Any, where: str, read: Callable[[Any, str], MessagePart]
+) -> list[MessagePart]:
+    """Return the parts of a content that is text, or a list of parts that `read` knows.
+
+    Raises:
+        Problem: 400.
+    """
+    if isinstance(content, str):
+        return [TextPart(content=content)]
+    if not isinstance(content, list):
+        raise bad_request(where, f"{where} must be text or a list of parts.")
+    return [read(part, f"{where}.{index}") for index, part in enumerate(content)]
+
+
+def resource_part(url: str, modality: str, media_type: str | None = None) -> MessagePart | None:
+    """Return the content at a URL, which is never fetched; None for a data URL without base64.
+
+    A data URL has its own media type.
+    """
     if (data := _DATA_URL.match(url)) is not None:
-        media_type = data[1] or "application/octet-stream"
-        return BlobPart(content=url[data.end() :], mime_type=media_type, modality=modality)
-    return None if url.startswith("data:") else UriPart(uri=url, modality=modality)
+        own_type = data[1] or "application/octet-stream"
+        return BlobPart(content=url[data.end() :], mime_type=own_type, modality=modality)
+    if url.startswith("data:"):
+        return None
+    return UriPart(uri=url, mime_type=media_type, modality=modality)
 
 
 def call_part(name: Any, call_id: Any, arguments: Any, where: str) -> ToolCallPart:

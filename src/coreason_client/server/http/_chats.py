@@ -8,6 +8,7 @@ stream it opened: if two processes get the same request at the same time, one st
 A request may be sent again after its answer has failed. Then the same key gets the next number.
 """
 
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -18,11 +19,12 @@ from pydantic_core import to_json
 from ..engine._conversation import stored_turns
 from ..log.base import Conversation, StreamLog, StreamMeta
 
-__all__ = ["Chat", "Note", "request_id", "session_of"]
+__all__ = ["Chat", "Note", "request_id", "session_of", "stream_in"]
 
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:chat-request")
 _MAX_NOTES: Final = 100
 _NOTE: Final = "chat"
+_ID = re.compile(r"([a-z]+)_([0-9a-f]{32})", re.ASCII)
 
 
 class Note(NamedTuple):
@@ -104,3 +106,9 @@ def request_id(key: str, number: int = 0) -> UUID:
 def session_of(protocol: str, chat_id: str) -> str:
     """Return the name of a conversation in the store, without the id that the client has chosen."""
     return f"{protocol}:{sha256(chat_id.encode()).hexdigest()}"
+
+
+def stream_in(kind: str, given: Any) -> UUID | None:
+    """Return the stream that an id of a kind names, such as run_…; None if it has another form."""
+    found = _ID.fullmatch(given) if isinstance(given, str) else None
+    return UUID(found[2]) if found is not None and found[1] == kind else None

@@ -1,17 +1,19 @@
-"""A strict parser for `Last-Event-ID`: `<stream_id>:<seq>`, or `<stream_id>` for the start.
+"""What a client has already: strict parsers for `Last-Event-ID` and `If-None-Match`.
 
-The id of a packet that was not written by the first process of its stream also has the epoch in
-which it was written, and the number of the first packet of this epoch:
-`<stream_id>:<seq>:<epoch>:<first>`. The last part, which clients need, may be missing.
+The former is `<stream_id>:<seq>`, or `<stream_id>` for the start of a stream. The id of a packet
+that was not written by the first process of its stream also has the epoch in which it was written,
+and the number of the first packet of this epoch: `<stream_id>:<seq>:<epoch>:<first>`. The last
+part, which clients need, may be missing.
 """
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from uuid import UUID
 
 from ._problems import Problem
 
-__all__ = ["MAX_CURSOR_LENGTH", "Cursor", "parse_cursor", "stream_in_path"]
+__all__ = ["MAX_CURSOR_LENGTH", "Cursor", "etag_of", "is_known", "parse_cursor", "stream_in_path"]
 
 # 36 characters of a UUID, and three times a colon and a number that fits any store.
 MAX_CURSOR_LENGTH = 36 + 3 * (1 + 18)
@@ -57,3 +59,19 @@ def stream_in_path(text: str) -> UUID:
     if cursor is None or ":" in text:
         raise Problem(404, "stream-not-found", "The id of a stream must be a UUID.")
     return cursor.stream_id
+
+
+# Entity tags: whether a client has a body already (RFC 9110, section 13.1.2).
+
+
+def etag_of(body: bytes) -> str:
+    """Return the entity tag of a body."""
+    return f'"{sha256(body).hexdigest()[:32]}"'
+
+
+def is_known(etag: str, if_none_match: str | None) -> bool:
+    """Return True if `If-None-Match` has this tag."""
+    if if_none_match is None:
+        return False
+    names = {name.strip().removeprefix("W/") for name in if_none_match.split(",")}
+    return bool(names & {etag, "*"})

@@ -5,21 +5,19 @@ log decides between two answers, whichever replicas get them. It can be answered
 with the answer has failed.
 """
 
-import re
 from collections.abc import Callable
 from uuid import UUID
 
-from ..answer import Question, asked_question
+from ..answer import Question
+from ..answer._fold import asked_question
 from ..engine._conversation import COMPLETE
 from ..errors import PositionGone, UnknownStream
 from ..log.base import StreamLog, StreamMeta
 from ._answers import load_entries
-from ._chats import Chat, Note
+from ._chats import Chat, Note, stream_in
 from ._problems import Problem
 
-__all__ = ["answer_note", "asking_stream", "open_question", "question_id", "question_not_open"]
-
-_QUESTION = re.compile(r"question_([0-9a-f]{32})", re.ASCII)
+__all__ = ["asking_stream", "joined_stream", "open_question", "question_id", "question_not_open"]
 
 
 def question_id(stream_id: UUID) -> str:
@@ -33,10 +31,9 @@ def asking_stream(given: str) -> UUID:
     Raises:
         Problem: 409, there is no such question.
     """
-    found = _QUESTION.fullmatch(given)
-    if found is None:
+    if (found := stream_in("question", given)) is None:
         raise question_not_open()
-    return UUID(found[1])
+    return found
 
 
 def question_not_open() -> Problem:
@@ -48,19 +45,19 @@ def question_not_open() -> Problem:
     return Problem(409, "question-not-open", detail)
 
 
-async def answer_note(
+async def joined_stream(
     log: StreamLog,
     principal: str,
     note: Note,
     fingerprint: str,
     joins: Callable[[StreamMeta], bool] = lambda _: True,
-) -> Note:
-    """Return the note of the request that answers a question, which the key of `note` names.
+) -> tuple[Note, StreamMeta | None]:
+    """Return the note of a request whose key `note` has, and the stream that it joins.
 
-    `joins` says whether the same answer joins a stream.
+    `joins` says whether the same request joins a stream.
 
     Raises:
-        Problem: 409, another request has answered it.
+        Problem: 409, the key is that of a question, which another request has answered.
         LogError: the log does not answer.
     """
     while (found := await log.find(principal, note.request_id)) is not None:
@@ -70,7 +67,7 @@ async def answer_note(
         if not is_same and found.outcome in (None, COMPLETE):
             raise question_not_open()
         note = note._replace(number=note.number + 1)
-    return note
+    return note, found
 
 
 async def open_question(log: StreamLog, chat: Chat, note: Note, asked: UUID) -> Question:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...errors import ArgumentError
-from .._options import Options
+from .._options import Options, check_max_tool_result
 from ..http._repeats import Repeats
 
-__all__ = ["Model", "OpenAIAPI", "settings_of"]
+__all__ = ["Model", "OpenAIAPI"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,24 +40,13 @@ class OpenAIAPI:
             raise ArgumentError("tools", 'must be "ignore" or "refuse"', self.tools)
         if isinstance(self.headers, str) or not all(_is_name(name) for name in self.headers):
             raise ArgumentError("headers", "must be a list of names of headers", self.headers)
-        if type(self.max_tool_result) is not int or self.max_tool_result < 0:
-            rule = "must be a whole number, 0 or more"
-            raise ArgumentError("max_tool_result", rule, self.max_tool_result)
+        check_max_tool_result(self.max_tool_result)
 
 
 def _is_name(name: object) -> bool:
     if not isinstance(name, str) or name.lower() in ("authorization", "cookie"):
         return False
     return name.isascii() and name.replace("-", "").replace("_", "").isalnum()
-
-
-def settings_of(openai: bool | OpenAIAPI) -> OpenAIAPI:
-    """Return the settings; True has all defaults."""
-    if openai is True:
-        return OpenAIAPI()
-    if not isinstance(openai, OpenAIAPI):
-        raise ArgumentError("openai", "must be True, False or an OpenAIAPI", type(openai).__name__)
-    return openai
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from ..answer import AnswerEvent, Cited, Finished, Rewound, Text, Thought, event_frame
+from ..answer import Cited, Finished, Rewound, Thought
+from ..answer._writer import event_frame
 from ..log.base import StreamMeta
 from ._errors import error_object
 from ._writer import REWOUND, TextWriter, annotation
@@ -58,24 +59,16 @@ class ChatWriter(TextWriter):
         self._texts.append(text)
         return self._frame % text
 
-    def _add(self, event: AnswerEvent) -> None:
-        match event:
-            case Text(text):
-                self._add_piece(text)
-            case Thought(text):
-                self._add_thought(text)
-            case Cited(citations):
-                position = self._length()
-                self._annotations += [_nested(annotation(one, position)) for one in citations]
-            case Rewound():
-                self._fail(REWOUND)
-            case Finished():
-                self._finish(event)
-
-    def _add_thought(self, text: str) -> None:
+    def _add_thought(self, thought: Thought) -> None:
         before = "\n\n" if self._thoughts else ""
-        self._thoughts.append(text)
-        self._out.append(self._chunk({"reasoning_content": f"{before}{text}"}))
+        self._thoughts.append(thought.text)
+        self._out.append(self._chunk({"reasoning_content": f"{before}{thought.text}"}))
+
+    def _cite(self, event: Cited) -> None:
+        position = self._length()
+        for one in event.citations:
+            cited = {"type": "url_citation", "url_citation": annotation(one, position)}
+            self._annotations.append(cited)
 
     def _finish(self, event: Finished) -> None:
         self.finished = event
@@ -111,6 +104,14 @@ class ChatWriter(TextWriter):
         return event_frame({**chunk, "usage": None} if self._includes_usage else chunk)
 
 
+ChatWriter.handlers = {
+    Thought: ChatWriter._add_thought,
+    Cited: ChatWriter._cite,
+    Rewound: lambda writer, _: writer._fail(REWOUND),
+    Finished: ChatWriter._finish,
+}
+
+
 def _usage(usage: dict[str, int] | None) -> dict[str, Any] | None:
     """Return the usage of an answer, None if it is not known."""
     if usage is None:
@@ -122,7 +123,3 @@ def _usage(usage: dict[str, int] | None) -> dict[str, Any] | None:
         "prompt_tokens_details": {"cached_tokens": usage.get("cached_tokens", 0)},
         "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning_tokens", 0)},
     }
-
-
-def _nested(citation: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "url_citation", "url_citation": citation}

@@ -15,8 +15,16 @@ from coreason_manifest.definitions.message import (
     UriPart,
 )
 
-from ..answer import as_text
-from ..http._chat_body import bad_request, call_part, resource_part, result_part
+from ..answer._writer import as_text
+from ..http._chat_body import (
+    bad_request,
+    by_role,
+    call_part,
+    content_parts,
+    objects_in,
+    resource_part,
+    result_part,
+)
 
 __all__ = ["chat_message", "input_item", "item_messages"]
 
@@ -39,7 +47,8 @@ def chat_message(message: Any, where: str) -> ChatMessage:
     role = _role(message, where)
     if role is Role.TOOL:
         call_id = message.get("tool_call_id") or message.get("name")
-        result = "".join(p.content for p in _text_parts(message.get("content"), where))
+        parts = _content(message.get("content"), where)
+        result = "".join(part.content for part in parts if isinstance(part, TextPart))
         return ChatMessage(role=role, parts=[result_part(call_id, result, where)])
     parts = _content(message.get("content"), f"{where}.content")
     if role is Role.ASSISTANT:
@@ -91,43 +100,25 @@ def _itemcall_part(item: dict[str, Any], where: str, *, has_result: bool) -> lis
 def _role(message: Any, where: str) -> Role:
     if not isinstance(message, dict):
         raise bad_request(where, f"{where} must be an object with role and content.")
-    role = _ROLES.get(message.get("role") or "") if isinstance(message.get("role"), str) else None
-    if role is None:
-        raise bad_request(f"{where}.role", f"{where}.role must be one of {', '.join(_ROLES)}.")
-    return role
+    return by_role(message, where, _ROLES)
 
 
 def _calls(calls: Any, where: str) -> list[MessagePart]:
     if not calls:
         return []
-    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise bad_request(where, f"{where} must be a list of objects.")
+    calls = objects_in(calls, where)
     functions = [call.get("function") or call.get("custom") or {} for call in calls]
     if not all(isinstance(function, dict) for function in functions):
         raise bad_request(where, f"{where}: the function of a call must be an object.")
-    return [
-        call_part(
-            function.get("name"),
-            call.get("id"),
-            function.get("arguments", function.get("input")),
-            where,
-        )
-        for call, function in zip(calls, functions, strict=True)
-    ]
-
-
-def _text_parts(content: Any, where: str) -> list[TextPart]:
-    return [part for part in _content(content, where) if isinstance(part, TextPart)]
+    parts: list[MessagePart] = []
+    for call, function in zip(calls, functions, strict=True):
+        arguments = function.get("arguments", function.get("input"))
+        parts.append(call_part(function.get("name"), call.get("id"), arguments, where))
+    return parts
 
 
 def _content(content: Any, where: str) -> list[MessagePart]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [TextPart(content=content)]
-    if not isinstance(content, list):
-        raise bad_request(where, f"{where} must be text or a list of parts.")
-    return [_part(part, f"{where}.{index}") for index, part in enumerate(content)]
+    return [] if content is None else content_parts(content, where, _part)
 
 
 def _part(part: Any, where: str) -> MessagePart:

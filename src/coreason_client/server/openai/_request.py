@@ -9,7 +9,7 @@ messages:
 * `conversation` is the name of a conversation in the store.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,15 +25,7 @@ from ..engine._runtime import Runtime
 from ..errors import UnknownStream
 from ..http._admission import ParsedBody, StreamRequest, owned
 from ..http._body import fingerprint
-from ..http._chat_body import (
-    MAX_ID,
-    Ask,
-    bad_request,
-    check_sizes,
-    is_id,
-    json_object,
-    request_of,
-)
+from ..http._chat_body import MAX_ID, Ask, bad_request, check_sizes, is_id, json_object, request_of
 from ..http._chats import session_of
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
@@ -76,7 +68,7 @@ class Asked:
     includes_usage: bool = False
 
 
-class OpenAIRequest(StreamRequest):
+class OpenAIRequest(StreamRequest, ABC):
     """A request that opens a stream; `asked` is set once its body has been read."""
 
     asked: Asked
@@ -349,11 +341,7 @@ def _check_supported(values: dict[str, Any], settings: OpenAIAPI) -> None:
             settings.tools == "refuse" and bool(values.get("tools") or values.get("functions")),
             _OWN_TOOLS,
         ),
-        (
-            "tool_choice",
-            values.get("tool_choice") not in (None, "none", "auto"),
-            _OWN_TOOLS,
-        ),
+        ("tool_choice", values.get("tool_choice") not in (None, "none", "auto"), _OWN_TOOLS),
         ("response_format", not _is_text(values.get("response_format")), "the answer is text"),
         ("text.format", not _is_text(_member(values, "text", "format")), "the answer is text"),
         ("modalities", values.get("modalities") not in (None, ["text"]), "the answer is text"),

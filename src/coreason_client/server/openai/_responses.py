@@ -1,26 +1,11 @@
 """The Responses API: the numbered events of a stream, and the object of a response. No I/O."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from pydantic_core import to_json
 
-from ..answer import (
-    AnswerEvent,
-    Began,
-    Cited,
-    Ended,
-    Finished,
-    Part,
-    Rewound,
-    Text,
-    Thought,
-    ToolCall,
-    ToolResult,
-    arguments_json,
-    as_text,
-    cut,
-)
+from .. import answer
+from ..answer._writer import arguments_json, cut, result_text
 from ..log.base import StreamMeta
 from ._stored import response_id
 from ._writer import REWOUND, TextWriter, annotation
@@ -133,7 +118,7 @@ class ResponseWriter(TextWriter):
     def response(self) -> _JSON:
         """Return the response as it stands."""
         output = [dict(item) for item in self._items.output]
-        if self.fold.part is Part.TEXT:
+        if self.fold.part is answer.Part.TEXT:
             output[self._items.index] |= self._message(self._text(), "in_progress")
         return {**self._response, "output": output}
 
@@ -146,19 +131,15 @@ class ResponseWriter(TextWriter):
         items.number = number + 1
         return self._delta % (number, text) if number > items.after else b""
 
-    def _add(self, event: AnswerEvent) -> None:
-        if (add := _EVENTS.get(type(event))) is not None:
-            add(self, event)
-
-    def _begin_part(self, event: Began) -> None:
-        if event.part is Part.TEXT:
+    def _begin_part(self, event: answer.Began) -> None:
+        if event.part is answer.Part.TEXT:
             self._begin_text()
         else:
             item = {"type": "reasoning", "summary": [], "status": "in_progress"}
             self._items.begin("rs", item)
 
-    def _end_part(self, event: Ended) -> None:
-        if event.part is Part.TEXT:
+    def _end_part(self, event: answer.Ended) -> None:
+        if event.part is answer.Part.TEXT:
             self._end_text()
         else:
             self._items.end(status="completed")
@@ -181,14 +162,9 @@ class ResponseWriter(TextWriter):
     def _message(self, text: str, status: str) -> _JSON:
         annotations = list(self._annotations)
         part = {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
-        return {
-            "type": "message",
-            "status": status,
-            "role": "assistant",
-            "content": [part],
-        }
+        return {"type": "message", "status": status, "role": "assistant", "content": [part]}
 
-    def _cite(self, event: Cited) -> None:
+    def _cite(self, event: answer.Cited) -> None:
         self._add_all(self.fold.begin_text())
         position = self._length()
         for source in event.citations:
@@ -203,7 +179,7 @@ class ResponseWriter(TextWriter):
 
     # Thoughts.
 
-    def _add_thought(self, event: Thought) -> None:
+    def _add_thought(self, event: answer.Thought) -> None:
         text = event.text
         summary = self._items.current["summary"]
         where = {"summary_index": len(summary)}
@@ -217,7 +193,7 @@ class ResponseWriter(TextWriter):
 
     # Tools of the agent, in the form of calls that a client does not execute.
 
-    def _begin_call(self, call: ToolCall) -> None:
+    def _begin_call(self, call: answer.ToolCall) -> None:
         arguments = arguments_json(call.arguments)
         item = {
             "type": "mcp_call",
@@ -234,11 +210,9 @@ class ResponseWriter(TextWriter):
         self._items.tell("response.mcp_call_arguments.done", arguments=arguments)
         self._items.change(arguments=arguments)
 
-    def _end_call(self, result: ToolResult) -> None:
+    def _end_call(self, result: answer.ToolResult) -> None:
         index = self._calls.pop(result.call.call_id)
-        text = cut(as_text(result.value), self._max_tool_result)
-        if not result.has_ended:
-            text = "The answer ended before the call did."
+        text = result_text(result, self._max_tool_result)
         name = "failed" if result.is_error else "completed"
         self._items.tell(f"response.mcp_call.{name}", index)
         status = name if result.has_ended else "incomplete"
@@ -248,7 +222,7 @@ class ResponseWriter(TextWriter):
 
     # The end.
 
-    def _finish(self, event: Finished) -> None:
+    def _finish(self, event: answer.Finished) -> None:
         if event.error is not None and event.error["code"] != "cancelled":
             self._fail(event.error)
             return
@@ -278,16 +252,15 @@ class ResponseWriter(TextWriter):
         self.has_ended = True
 
 
-_EVENTS: Final[dict[type, Callable[[ResponseWriter, Any], None]]] = {
-    Text: lambda writer, event: writer._add_piece(event.json),
-    Began: ResponseWriter._begin_part,
-    Ended: ResponseWriter._end_part,
-    Thought: ResponseWriter._add_thought,
-    Cited: ResponseWriter._cite,
-    ToolCall: ResponseWriter._begin_call,
-    ToolResult: ResponseWriter._end_call,
-    Rewound: lambda writer, _: writer._fail(REWOUND),
-    Finished: ResponseWriter._finish,
+ResponseWriter.handlers = {
+    answer.Began: ResponseWriter._begin_part,
+    answer.Ended: ResponseWriter._end_part,
+    answer.Thought: ResponseWriter._add_thought,
+    answer.Cited: ResponseWriter._cite,
+    answer.ToolCall: ResponseWriter._begin_call,
+    answer.ToolResult: ResponseWriter._end_call,
+    answer.Rewound: lambda writer, _: writer._fail(REWOUND),
+    answer.Finished: ResponseWriter._finish,
 }
 
 

@@ -8,12 +8,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..answer import Writer, has_rewind
+from ..answer._entries import has_rewind
+from ..answer._writer import Writer
 from ..engine._conversation import question_of
 from ..engine._runtime import Runtime
-from ..errors import RequestConflict, UnknownStream
-from ..http._admission import Admission, Admitted, StreamRequest, owned
-from ..http._answers import AnswerStream, load_entries, resumed, write_all
+from ..errors import UnknownStream
+from ..http._admission import Admitted, StreamRequest, owned
+from ..http._answers import CONFLICT, AnswerRoutes, AnswerStream, load_entries, resumed, write_all
 from ..http._chat_body import bad_request
 from ..http._decision import RequestFacts
 from ..http._gate import Gate
@@ -21,7 +22,6 @@ from ..http._hosts import RouteEntry, route_table
 from ..http._problems import Problem
 from ..http._sse_response import while_connected
 from ..log.base import StreamMeta
-from ..observe import _log_lines
 from . import Model, OpenAIAPI
 from ._chat import ChatWriter
 from ._errors import failed_answer, input_not_stored, unknown_response
@@ -39,17 +39,14 @@ W = TypeVar("W", bound=Writer)
 _OWNER: Final = "coreason"
 
 
-class OpenAIRoutes:
-    """The handlers; `runtime` returns the runtime of this event loop."""
+class OpenAIRoutes(AnswerRoutes[OpenAIAPI]):
+    """The handlers; the agent is a model."""
 
     def __init__(
         self, settings: OpenAIAPI, gate: Gate, runtime: Callable[[], Awaitable[Runtime]]
     ) -> None:
-        self._gate = gate
-        self._runtime = runtime
-        self._settings = settings
+        super().__init__(settings, gate, runtime)
         self._model = Model(gate.options.agent_id, gate.options, settings)
-        self._admission = Admission(gate, runtime)
 
     def table(self) -> list[Route]:
         """Return the routes."""
@@ -84,12 +81,11 @@ class OpenAIRoutes:
     async def chat(self, request: Request) -> Response:
         """Answer a chat."""
         asked = ChatRequest(request, self._model)
-
         admitted = await self._admit(asked)
         meta, model = admitted.meta, self._model.name
         if asked.asked.streams:
-            usage = asked.asked.includes_usage
-            return self._stream(admitted, ChatWriter(meta, model, includes_usage=usage))
+            writer = ChatWriter(meta, model, includes_usage=asked.asked.includes_usage)
+            return self._stream(admitted, writer, on_written=self._written(meta))
         written = await self._whole(request, admitted, lambda: ChatWriter(meta, model))
         if written is None:
             return Response(status_code=499)
@@ -103,7 +99,8 @@ class OpenAIRoutes:
         admitted = await self._admit(asked)
         meta = admitted.meta
         if asked.asked.streams:
-            return self._stream(admitted, self._response_writer(meta))
+            writer = self._response_writer(meta)
+            return self._stream(admitted, writer, on_written=self._written(meta))
         if asked.asked.in_background:
             return await self._as_it_stands(admitted)
         written = await self._whole(request, admitted, lambda: self._response_writer(meta))
@@ -112,31 +109,12 @@ class OpenAIRoutes:
         return self._json(admitted.meta, written.response())
 
     async def _admit(self, asked: StreamRequest) -> Admitted:
-        try:
-            admitted = await self._admission.admit(asked)
-        except RequestConflict:
-            detail = (
-                "The Idempotency-Key was used before with another body: use a new key for a new "
-                "body."
-            )
-            raise Problem(409, "request-conflict", detail) from None
-        if admitted.meta.body_gone:
-            admitted.reader.release()
-            detail = "The answer has expired: the server keeps it only for some time after its end."
-            raise Problem(404, "response-expired", detail)
-        return admitted
+        detail = "The answer has expired: the server keeps it only for some time after its end."
+        expired = Problem(404, "response-expired", detail)
+        return await self._admit_once(asked, _used_key, expired)
 
-    def _stream(self, admitted: Admitted, writer: Writer) -> Response:
-        runtime, meta = admitted.runtime, admitted.meta
-        response = AnswerStream(
-            runtime,
-            meta,
-            writer,
-            pending=writer.start(),
-            on_written=lambda: self._model.repeats.written(meta.stream_id),
-        )
-        runtime.producers.add_reader(meta, admitted.reader)
-        return response
+    def _written(self, meta: StreamMeta) -> Callable[[], None]:
+        return lambda: self._model.repeats.written(meta.stream_id)
 
     async def _whole(self, request: Request, admitted: Admitted, make: Callable[[], W]) -> W | None:
         """Return the writer after the end of the answer, None if the client has left."""
@@ -167,19 +145,16 @@ class OpenAIRoutes:
         after = asked.after
         if after is None:
             return await self._as_it_stands(admitted)
-        runtime, meta = admitted.runtime, admitted.meta
-        try:
-            await _check_exists(runtime, meta)
-            await _check_no_rewind(runtime, meta)
-            response = await resumed(runtime, meta, self._response_writer(meta, after), after)
-            if response is None:
-                raise _no_event(after)
-            runtime.producers.add_reader(meta, admitted.reader)
-        finally:
-            admitted.reader.release()  # unless it was handed on
-        runtime.producers.metrics.resumed()
-        _log_lines.resumed(meta, after)
+        work = self._resumed(admitted.runtime, admitted.meta, after)
+        response = await self._with_reader(admitted, work, after)
+        if response is None:
+            raise _no_event(after)
         return response
+
+    async def _resumed(self, runtime: Runtime, meta: StreamMeta, after: int) -> AnswerStream | None:
+        await _check_exists(runtime, meta)
+        await _check_no_rewind(runtime, meta)
+        return await resumed(runtime, meta, self._response_writer(meta, after), after)
 
     async def _as_it_stands(self, admitted: Admitted) -> Response:
         """Return the object of a response, which may still be in progress."""
@@ -268,6 +243,11 @@ async def _check_no_rewind(runtime: Runtime, meta: StreamMeta) -> None:
         return
     if has_rewind(await load_entries(runtime.log, meta.stream_id)):
         raise Problem(409, REWOUND["code"], REWOUND["message"])
+
+
+def _used_key() -> Problem:
+    detail = "The Idempotency-Key was used before with another body: use a new key for a new body."
+    return Problem(409, CONFLICT, detail)
 
 
 def _no_event(after: int) -> Problem:

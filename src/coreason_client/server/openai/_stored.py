@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from coreason_manifest.definitions.message import ChatMessage
 
 from ..engine._conversation import StoredTurn, stored_turns, turn_of
+from ..http._chats import stream_in
 from ..log.base import MAX_TURNS, Conversation, StreamLog, StreamMeta
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
 
 RESPONSE_PREFIX: Final = "resp_"
 """The prefix of the ids of responses, and of the conversations that have their turns."""
-_RESPONSE = re.compile(rf"{RESPONSE_PREFIX}([0-9a-f]{{32}})", re.ASCII)
 _ITEM = re.compile(r"(msg|rs|mcp)_([0-9a-f]{32})_[0-9]{1,9}", re.ASCII)
 _DELETED: Final[StoredTurn] = [{"role": "assistant", "parts": [], "deleted": True}]
 _LAST_EPOCH: Final = 2**53 - 1  # no producer has a later one, so no turn replaces a deletion
@@ -38,8 +38,7 @@ def response_id(stream_id: UUID) -> str:
 
 def stream_of(given: str) -> UUID | None:
     """Return the stream of a response, None if the id has another form."""
-    found = _RESPONSE.fullmatch(given)
-    return None if found is None else UUID(found[1])
+    return stream_in("resp", given)
 
 
 def item_stream(given: str) -> tuple[str, UUID] | None:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from ..answer import Writer
+from ..answer._writer import Writer
 
 __all__ = ["REWOUND", "TextWriter", "annotation", "length_of"]
 

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from ..errors import LogError
 from ..http._body import read_within
-from ..http._etag import etag_of, is_known
+from ..http._cursor import etag_of, is_known
 from ..http._problems import Problem, as_problem, validation_problem
 
 __all__ = [

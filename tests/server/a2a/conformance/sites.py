@@ -20,8 +20,9 @@ from coreason_client.server import (
     running,
 )
 from coreason_client.server.a2a import A2A
-from coreason_client.server.log import ValkeyStreamLog
+from coreason_client.server.log import PostgresStreamLog, ValkeyStreamLog
 from examples.a2a_conformance import conformance
+from tests.server.log import postgres_server
 from tests.server.log.valkey_server import fresh_prefix, shared_server
 
 KEYS = {"ann-key": "ann", "bob-key": "bob"}
@@ -152,8 +153,14 @@ def valkey() -> StreamLog:
     return ValkeyStreamLog(shared_server().url, prefix=fresh_prefix())
 
 
+def postgres() -> StreamLog:
+    schema = postgres_server.fresh_schema()
+    return PostgresStreamLog(postgres_server.shared_server().url, schema=schema)
+
+
 LOGS: dict[str, Callable[[Path], StreamLog]] = {
     "memory": lambda _: MemoryStreamLog(),
     "sqlite": lambda folder: SQLiteStreamLog(folder / "log.db"),
     "valkey": lambda _: valkey(),
+    "postgres": lambda _: postgres(),
 }

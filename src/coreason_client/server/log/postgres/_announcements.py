@@ -17,10 +17,10 @@ from uuid import UUID
 from ...._retry import Backoff
 from ...errors import LogUnavailable
 from .._live import Waiters
-from ..remote._background import cancel_all, run_forever
-from ._connection import Connection
+from ..remote._store import cancel_all, run_forever
+from ._connection import Connection, answered
 from ._errors import DATABASE_ERRORS, is_transient, rejected
-from ._store import Store
+from ._store import PostgresStore
 
 __all__ = ["Announcements"]
 
@@ -37,7 +37,9 @@ _POLLED_AT_ONCE = 500
 class Announcements:
     """What this event loop announces and hears; `url` is that of a direct connection."""
 
-    def __init__(self, store: Store, waiters: Waiters, poll: float, url: str | None) -> None:
+    def __init__(
+        self, store: PostgresStore, waiters: Waiters, poll: float, url: str | None
+    ) -> None:
         self._store = store
         self._waiters = waiters
         self._poll = poll
@@ -152,7 +154,7 @@ class Announcements:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._lost.wait(), _PING_INTERVAL)
                 return
-            await connection.fetchval("SELECT 1", timeout=_PING_INTERVAL)
+            await answered(connection, connection.fetchval("SELECT 1"), _PING_INTERVAL)
 
     def _wake_all(self) -> None:
         for stream_id in self._heard.values():

@@ -10,10 +10,10 @@ import asyncpg  # type: ignore[import-untyped]
 
 from ...errors import LogUnavailable
 from ..remote._command_queue import Health, Job, QueueStopped, fail, settle
-from ..remote._identity import ServerIdentity
-from ._errors import Address, StandbyMissing, UnknownOutcome, is_read_only
+from ..remote._store import ServerIdentity
+from ._errors import DatabaseAddress, StandbyMissing, UnknownOutcome, is_read_only
 
-__all__ = ["Connection", "PostgresLink", "Server"]
+__all__ = ["Connection", "PostgresLink", "Server", "answered"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -31,15 +31,28 @@ _NOT_CONFIRMED = "01000"  # a warning: the wait for a standby was cancelled
 _CLOSE_SECONDS = 1.0
 
 
-class Server(ServerIdentity):
-    """The server of one event loop: how to connect to it, and what its connections have seen.
+async def answered(connection: Connection, call: Awaitable[Any], seconds: float) -> Any:
+    """Return the answer of a call; after so many seconds the connection is closed.
 
-    `standby_missing` is True while a call waits for a standby that does not answer.
+    It is also closed if the caller is cancelled: a call is never cancelled, see the package.
     """
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            connection.terminate()
+            await asyncio.wait({task})
+            task.exception()
+    return task.result()
+
+
+class Server(ServerIdentity):
+    """The server of one event loop: how to connect to it, and what its connections have seen."""
 
     def __init__(
         self,
-        address: Address,
+        address: DatabaseAddress,
         *,
         pooled: bool,
         replicas: int,
@@ -48,25 +61,34 @@ class Server(ServerIdentity):
     ) -> None:
         super().__init__(address.shown, listeners)
         self.address = address
-        self.standby_missing = False
+        self._waiting: set[object] = set()  # the links whose calls wait for a standby
         self._replicas = replicas
         self._timeout = timeout
-        self._options: dict[str, Any] = {"timeout": timeout}
+        self._options: dict[str, Any] = {}
         if pooled:  # a transaction of a pooler does not have the statements of the one before
             self._options["statement_cache_size"] = 0
         if address.several:
             self._options["target_session_attrs"] = "primary"
 
-    async def connect(self, url: str | None = None) -> tuple[Connection, int]:
+    @property
+    def standby_missing(self) -> bool:
+        """True while a call waits for a standby that does not answer."""
+        return bool(self._waiting)
+
+    async def connect(
+        self, url: str | None = None, timeout: float | None = None
+    ) -> tuple[Connection, int]:
         """Return a new connection to the primary, and the process that serves it.
 
         Raises:
             PostgresError: among others ReadOnlySQLTransactionError, if the server is a standby.
             LogUnavailable: the database has settings with which the log does not work.
         """
-        connection = await asyncpg.connect(url or self.address.url, **self._options)
+        options = {"timeout": timeout or self._timeout, **self._options}
+        connection = await asyncpg.connect(url or self.address.url, **options)
         try:
-            standby, started, *settings, pid = await connection.fetchrow(_LOGIN)
+            login = connection.fetchrow(_LOGIN)
+            standby, started, *settings, pid = await answered(connection, login, self._timeout)
             if standby:
                 raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
             self._check_settings(*settings)
@@ -90,30 +112,29 @@ class Server(ServerIdentity):
 
     async def waits_for_standby(self, pid: int) -> bool:
         """Return True if a process of the server waits for a standby, as a new connection sees."""
+        seconds = self._timeout / 2  # so that there is still time for another attempt
         try:
-            connection, _ = await self.connect()
+            connection, _ = await self.connect(timeout=seconds)
         except Exception:  # noqa: BLE001 - the caller tries again, and gets the error
             return False
         try:
-            event = await connection.fetchval(
-                "SELECT wait_event FROM pg_stat_activity WHERE pid = $1", pid, timeout=self._timeout
-            )
+            query = "SELECT wait_event FROM pg_stat_activity WHERE pid = $1"
+            event = await answered(connection, connection.fetchval(query, pid), seconds)
         except Exception:  # noqa: BLE001 - as above
             return False
         finally:
             connection.terminate()
         return bool(event == "SyncRep")
 
-    def report_standby(self, *, missing: bool) -> None:
-        """Record whether a standby confirms commits, and log a change."""
-        if missing != self.standby_missing:
-            self.standby_missing = missing
+    def report_wait(self, link: object, *, waits: bool) -> None:
+        """Record whether the call of a link waits for a standby, and log a change."""
+        missing = self.standby_missing
+        (self._waiting.add if waits else self._waiting.discard)(link)
+        if self.standby_missing != missing:
             logger.warning(
                 "the standby of the database %s %s",
                 self.shown,
-                "does not confirm commits: they wait for it"
-                if missing
-                else "confirms commits again",
+                "confirms commits again" if missing else "does not confirm commits: they wait",
             )
 
 
@@ -183,12 +204,14 @@ class PostgresLink:
         """Fail the running jobs and close the connection."""
         self._stopped = True
         connection, self._connection = self._connection, None
-        if connection is not None and self._task is not None:
-            connection.terminate()
         tasks = {task for task in (self._task, self._probe) if task is not None}
+        if connection is not None and self._task is not None:
+            connection.terminate()  # which ends the call
+        elif self._task is not None:
+            self._task.cancel()  # it is connecting
+        if self._probe is not None:
+            self._probe.cancel()
         if tasks:
-            for task in tasks:
-                task.cancel()  # the connection is closed, so no request to cancel is sent
             await asyncio.wait(tasks)
         for job in self._jobs:
             fail(job, QueueStopped())
@@ -203,9 +226,9 @@ class PostgresLink:
             replies = await self._execute(await self._connected(), jobs)
             if self._unconfirmed:
                 raise UnknownOutcome("the wait for a standby was cancelled")
-            self._server.report_standby(missing=False)
         except Exception as error:  # noqa: BLE001 - it is raised to the callers
             replies = [self._handle(error)] * len(jobs)
+        self._server.report_wait(self, waits=False)
         self._jobs, self._task = (), None
         for job, reply in zip(jobs, replies, strict=True):
             settle(job, reply, self._health)
@@ -242,15 +265,18 @@ class PostgresLink:
             self._unconfirmed = True
 
     async def _check_silence(self) -> None:
-        connection = self._connection
+        silent = self._task
         try:
-            if await self._server.waits_for_standby(self._pid):
-                self._server.report_standby(missing=True)
+            waits = await self._server.waits_for_standby(self._pid)
+            if self._task is not silent or self._connection is None:
+                return  # the reply has arrived meanwhile
+            if waits:
+                self._server.report_wait(self, waits=True)
                 self._health.error = StandbyMissing("a commit waits for a standby")
                 self._sent_at = self._health.clock.now
-            elif connection is self._connection and self._task is not None:
+            else:
                 self._timed_out = True
-                connection.terminate()
+                self._connection.terminate()
         finally:
             self._probe = None
 

@@ -28,20 +28,20 @@ from ..base import (
 )
 from ..remote._log import RemoteLog
 from ._errors import parse_address
-from ._quotas import PostgresQuotas
-from ._rows import (
+from ._schema import DEFAULT_SCHEMA, check_name
+from ._session import (
+    DatabaseSession,
     conversation_digest,
     handle_opening,
     opening_arguments,
     parse_claim,
     parse_epochs,
     parse_meta,
+    raise_state,
     request_digest,
 )
-from ._schema import DEFAULT_SCHEMA, check_name
-from ._session import Session, raise_state
-from ._store import Append, Store
-from ._tasks import PostgresTasks
+from ._store import Append, PostgresStore
+from ._tasks import PostgresQuotas, PostgresTasks
 
 __all__ = ["PostgresStreamLog"]
 
@@ -49,7 +49,7 @@ _RENEWED_AT_ONCE = 500
 _EXPIRED_AT_ONCE = 500  # rows, in one transaction
 
 
-class PostgresStreamLog(RemoteLog[Session]):
+class PostgresStreamLog(RemoteLog[DatabaseSession]):
     """Streams in a Postgres database, for any number of processes at once.
 
     Args:
@@ -105,8 +105,8 @@ class PostgresStreamLog(RemoteLog[Session]):
         missing = session is not None and session.store.server.standby_missing
         return "standby missing" if missing else None
 
-    def _make_session(self) -> Session:
-        return Session(
+    def _make_session(self) -> DatabaseSession:
+        return DatabaseSession(
             self._address,
             self._schema,
             listen_url=self._listen_url,
@@ -326,7 +326,7 @@ class PostgresStreamLog(RemoteLog[Session]):
         return entries[after_seq + 1 - first :]
 
 
-async def _in_steps(store: Store, step: str, *until: float) -> None:
+async def _in_steps(store: PostgresStore, step: str, *until: float) -> None:
     """Repeat a step of an expiry until it has nothing to do."""
     while rows := await store.call(step, *until, _EXPIRED_AT_ONCE):
         if not rows[0][0]:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..remote._command_queue import Job, PatienceExceeded, QueueStopped
-from ..remote._retries import RemoteStore
+from ..remote._store import RemoteStore
 from ._connection import Connection, PostgresLink, Server
 from ._errors import (
     DATABASE_ERRORS,
-    Address,
+    DatabaseAddress,
     StandbyMissing,
     StreamBusy,
     UnknownOutcome,
@@ -20,7 +20,7 @@ from ._errors import (
     unreachable,
 )
 
-__all__ = ["Append", "Store"]
+__all__ = ["Append", "PostgresStore"]
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Append(NamedTuple):
     notes: Sequence[bytes] = ()
 
 
-class Store(RemoteStore):
+class PostgresStore(RemoteStore):
     """Calls the functions of the schema. Appends, reads and all other calls have their own queue.
 
     `clock` returns the time that the functions use; None is the clock of the database.
@@ -61,7 +61,7 @@ class Store(RemoteStore):
 
     def __init__(
         self,
-        address: Address,
+        address: DatabaseAddress,
         schema: str,
         *,
         clock: Callable[[], float] | None,

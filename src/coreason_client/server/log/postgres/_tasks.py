@@ -1,16 +1,16 @@
-"""Tasks and deliveries in the database."""
+"""Tasks, deliveries and the limits of principals in the database."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from .._live import Waiter
 from .._rules import check_last_entries, digest, text
 from .._staging import pack_runs
 from ..base import MAX_TURN_BYTES, MAX_TURNS, NewStream, StreamMeta
 from ..deliveries import Delivery, DeliveryStore
+from ..quotas import QuotaStore, Reservation
+from ..remote._owned import TaskReader
 from ..tasks import (
     KEPT_REVISIONS,
     Begun,
@@ -21,16 +21,17 @@ from ..tasks import (
     TaskRecord,
     TaskStore,
 )
-from ._rows import (
+from ._session import (
+    DatabaseSession,
     conversation_digest,
     handle_opening,
     opening_arguments,
     owner_digest,
     parse_text,
+    raise_state,
 )
-from ._session import Session, raise_state
 
-__all__ = ["PostgresDeliveries", "PostgresTasks"]
+__all__ = ["PostgresDeliveries", "PostgresQuotas", "PostgresTasks"]
 
 _DROPPED_AT_ONCE = 100
 _POLL = 5.0  # seconds between two looks at a task, in case that an announcement was lost
@@ -39,7 +40,7 @@ _POLL = 5.0  # seconds between two looks at a task, in case that an announcement
 class PostgresDeliveries(DeliveryStore):
     """Deliveries that all replicas share; `session` returns the session of this event loop."""
 
-    def __init__(self, session: Callable[[], Session]) -> None:
+    def __init__(self, session: Callable[[], DatabaseSession]) -> None:
         self._session = session
 
     async def put(self, delivery: Delivery, limit: int) -> bool:
@@ -84,19 +85,10 @@ def _delivery(row: Any) -> Delivery:
     return Delivery(task_id, parse_text(name), data, progress, due, revision)
 
 
-class _TaskWaiter:
-    """Waits for the announcement of a task, whose id is that of its first stream."""
-
-    position = sys.maxsize  # it reads no entries
-
-    def __init__(self) -> None:
-        self.waiter = Waiter()
-
-
 class PostgresTasks(TaskStore):
     """Tasks that all replicas share; `session` returns the session of this event loop."""
 
-    def __init__(self, session: Callable[[], Session], lease: float) -> None:
+    def __init__(self, session: Callable[[], DatabaseSession], lease: float) -> None:
         self.deliveries = PostgresDeliveries(session)
         self._session = session
         self._lease = lease
@@ -192,7 +184,7 @@ class PostgresTasks(TaskStore):
 
     async def wait(self, record: TaskRecord, seconds: float) -> None:
         """Wait until a task is another one than this record, at most for so long."""
-        session, reader = self._session(), _TaskWaiter()
+        session, reader = self._session(), TaskReader()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         session.waiters.add(record.task_id, reader)
@@ -253,3 +245,46 @@ def _record(row: Any) -> TaskRecord:
         version=row["version"],
         revision=row["revisions"][0],
     )
+
+
+# The limits of principals.
+
+_LEASES: Final = 3  # of a stream, for which a reservation holds
+_MINUTE: Final = 60_000_000  # microseconds
+_NANOSECONDS: Final = 1_000  # in a microsecond
+
+
+class PostgresQuotas(QuotaStore):
+    """Limits that all replicas share; `session` returns the session of this event loop."""
+
+    def __init__(self, session: Callable[[], DatabaseSession], lease: float) -> None:
+        self.lease = _LEASES * lease
+        self._session = session
+
+    async def reserve(
+        self, principal: str, owner: str, streams: Reservation, readers: Reservation
+    ) -> tuple[int, int]:
+        """Replace what an owner has reserved; return how many of the wanted units were granted."""
+        store = self._session().store
+        held, wanted, limits = zip(streams, readers, strict=True)
+        (((of_streams, of_readers),),) = await store.call(
+            "reserve",
+            *(store.now(), self.lease, owner_digest(principal), owner, held, wanted, limits),
+        )
+        return of_streams, of_readers
+
+    async def take_token(self, principal: str, per_minute: int) -> int:
+        """Take a token and return 0, or return the nanoseconds until one is available."""
+        return await self._change_bucket(principal, per_minute, 1) * _NANOSECONDS
+
+    async def give_token_back(self, principal: str, per_minute: int) -> None:
+        """Give back the token of a request that does not count."""
+        await self._change_bucket(principal, per_minute, -1)
+
+    async def _change_bucket(self, principal: str, per_minute: int, count: int) -> int:
+        store = self._session().store
+        span = max(1, _MINUTE // per_minute)
+        ((wait,),) = await store.call(
+            "change_bucket", store.now(), owner_digest(principal), span, per_minute, count
+        )
+        return int(wait)

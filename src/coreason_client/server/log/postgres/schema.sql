@@ -679,16 +679,6 @@ BEGIN
   RETURN 'late';
 END $$;
 
-CREATE FUNCTION {schema}.store_change(
-  p_task uuid, new_revision text, p_state bytea, p_changed float8, p_data bytea, p_open boolean,
-  p_version int, kept int, names bytea[], contents bytea[]
-) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE {schema}.tasks SET state = p_state, changed = p_changed, data = p_data, open = p_open,
-    version = p_version, revisions = (new_revision || revisions)[1:kept] WHERE task_id = p_task;
-  PERFORM {schema}.put_values(p_task, names, contents);
-END $$;
-
 CREATE FUNCTION {schema}.put_values(p_task uuid, names bytea[], contents bytea[])
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -707,8 +697,9 @@ DECLARE
   verdict text := {schema}.judge_change(p_task, old_version, old_revision, new_revision);
 BEGIN
   IF verdict = 'fits' THEN
-    PERFORM {schema}.store_change(p_task, new_revision, p_state, p_changed, p_data, p_open,
-      p_version, kept, names, contents);
+    UPDATE {schema}.tasks SET state = p_state, changed = p_changed, data = p_data, open = p_open,
+      version = p_version, revisions = (new_revision || revisions)[1:kept] WHERE task_id = p_task;
+    PERFORM {schema}.put_values(p_task, names, contents);
   END IF;
   RETURN verdict <> 'late';
 END $$;
@@ -761,10 +752,8 @@ CREATE FUNCTION {schema}.end_task(
   contents bytea[],
   OUT state text, OUT last bigint
 ) LANGUAGE plpgsql {settings} AS $$
-DECLARE
-  verdict text := {schema}.judge_change(p_task, old_version, old_revision, new_revision);
 BEGIN
-  IF verdict = 'late' THEN
+  IF {schema}.judge_change(p_task, old_version, old_revision, new_revision) = 'late' THEN
     state := 'late';
     RETURN;
   END IF;
@@ -775,10 +764,8 @@ BEGIN
   IF p_conversation IS NOT NULL THEN
     PERFORM {schema}.add_turn(given, p_conversation, p_id, p_turn, p_epoch, max_turns, max_bytes);
   END IF;
-  IF verdict = 'fits' THEN
-    PERFORM {schema}.store_change(p_task, new_revision, p_state, p_changed, p_data, p_open,
-      p_version, kept, names, contents);
-  END IF;
+  PERFORM {schema}.update_task(p_task, old_version, old_revision, new_revision, p_state,
+    p_changed, p_data, p_open, p_version, kept, names, contents);
 END $$;
 
 CREATE FUNCTION {schema}.get_task(p_task uuid)

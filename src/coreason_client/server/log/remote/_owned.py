@@ -1,6 +1,7 @@
 """The streams that this process writes, and the readers of all streams."""
 
 import asyncio
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +11,7 @@ from .._live import Waiter, Waiters, make_wake_callback
 from .._recent_entries import RecentEntries
 from ..base import Follower, Page
 
-__all__ = ["Ownership", "SharedFollower", "StreamSession"]
+__all__ = ["Ownership", "SharedFollower", "StreamSession", "TaskReader"]
 
 _REMEMBER_SECONDS = 60.0  # after the end of a lease
 _RECENT_BYTES = 16 * 1024 * 1024  # of the latest entries of all streams together
@@ -135,6 +136,15 @@ class StreamSession(ABC):
         """Drop the cached entries of a stream; its readers are woken and ask the store."""
         self.owned.drop(stream_id)
         self.waiters.wake(stream_id)
+
+
+class TaskReader:
+    """Waits for the announcement of a task, whose id is that of its first stream."""
+
+    position = sys.maxsize  # it reads no entries
+
+    def __init__(self) -> None:
+        self.waiter = Waiter()
 
 
 class SharedFollower(Follower):

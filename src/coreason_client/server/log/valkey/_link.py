@@ -24,9 +24,9 @@ from redis.exceptions import TimeoutError as StoreTimeoutError
 
 from ...._host_port import host_port
 from ...._valkey_address import Address
-from ..remote._background import cancel_all
 from ..remote._clocks import Mark
 from ..remote._command_queue import Health, Job, QueueStopped, fail, settle, settle_all
+from ..remote._store import cancel_all
 from ._primary import LOGIN_CHECK, Confirmation, Primary
 from ._resp import MORE, Command, make_reader, pack
 

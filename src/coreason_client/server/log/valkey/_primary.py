@@ -11,7 +11,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.exceptions import ReadOnlyError
 
 from ...._valkey_address import Address
-from ..remote._identity import ServerIdentity
+from ..remote._store import ServerIdentity
 from ._errors import ReplicasMissing, ReplicationNotConfirmed
 
 __all__ = ["LOGIN_CHECK", "Confirmation", "Primary"]

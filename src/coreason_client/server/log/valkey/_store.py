@@ -16,7 +16,7 @@ from ...._valkey_address import Address, Script
 from ...errors import LogUnavailable
 from ..remote._clocks import Mark
 from ..remote._command_queue import CommandQueue, PatienceExceeded, QueueStopped
-from ..remote._retries import RemoteStore
+from ..remote._store import RemoteStore
 from ._errors import STORE_ERRORS, is_transient, rejected, unreachable
 from ._link import ClusterLink, ConfirmingNodes, SocketLink
 from ._primary import Confirmation, Primary

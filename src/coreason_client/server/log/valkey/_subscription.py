@@ -27,8 +27,8 @@ from redis.exceptions import ReadOnlyError, ResponseError
 from ...._retry import Backoff
 from ...errors import LogUnavailable
 from .._live import Waiters
-from ..remote._background import cancel_all, run_forever
 from ..remote._command_queue import PatienceExceeded, QueueStopped
+from ..remote._store import cancel_all, run_forever
 from ._errors import STORE_ERRORS, is_transient
 from ._keys import KeyNames
 from ._store import Store

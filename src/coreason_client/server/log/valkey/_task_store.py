@@ -12,7 +12,6 @@ until the state of its task is stored, so a claim finds it if the process dies i
 """
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from uuid import UUID
@@ -25,6 +24,7 @@ from .._live import Waiter
 from .._rules import check_last_entries, digest, text
 from ..base import NewStream, Opened, StreamMeta
 from ..deliveries import Delivery, DeliveryStore
+from ..remote._owned import TaskReader
 from ..tasks import (
     KEPT_REVISIONS,
     Begun,
@@ -219,18 +219,9 @@ _MOST_READ = 1_000  # tasks of one principal that can still change, for one list
 _FIELDS = ("principal", "context", "state", "changed", "data", "open", "version", "revisions")
 
 
-class _TaskWaiter:
-    """Waits on the channel of a task, which is that of its first stream."""
-
-    position = sys.maxsize  # it reads no entries
-
-    def __init__(self) -> None:
-        self.waiter = Waiter()
-
-
 @contextmanager
 def _waiting(session: Session, task_id: UUID) -> Iterator[Waiter]:
-    reader = _TaskWaiter()
+    reader = TaskReader()
     session.waiters.add(task_id, reader)
     session.subscription.subscribe(task_id)
     try:

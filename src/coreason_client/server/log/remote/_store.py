@@ -1,21 +1,29 @@
-"""The retries of a log on a server: how often a command is sent, and for how long.
+"""The store of a log on a server: retries, background tasks, and whether it is still the same.
 
 An operation times out only if the store was silent for `patience` seconds, or answered for so long
 with transient errors. While a command has no reply, one timer measures that; see `RunClock` for how
 it counts, and `CommandQueue` for which commands time out.
+
+A replica that was promoted, and a server that was restarted, may show an earlier state of the
+store. When one connection finds another server than before, or a server that is no longer a
+primary, all others are opened again: they would read what a lagging replica still shows.
 """
 
 import asyncio
+import logging
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from ...._retry import Backoff
+from ..._outage import Outage
 from ._clocks import Mark, RunClock
 from ._command_queue import BATCH_DELAY, CommandQueue, MakeLink, PatienceExceeded
 
-__all__ = ["RemoteStore"]
+__all__ = ["RemoteStore", "ServerIdentity", "cancel_all", "run_forever"]
+
+logger = logging.getLogger("coreason_client.server")
 
 T = TypeVar("T")
 
@@ -24,6 +32,61 @@ _BACKOFF = Backoff(first=0.02, longest=1.0)
 # connection after one that was lost unnoticed.
 _REPLY_TIMEOUT_SHARE = 0.4
 _TICKS_PER_REPLY_TIMEOUT = 16
+_CANCEL_INTERVAL = 0.1  # seconds
+_RESTART_DELAY = 0.5  # seconds
+
+
+class ServerIdentity:
+    """The server of one event loop; `generation` changes when connections must be opened again.
+
+    `changes` is how often it was another server than before, or had been restarted; the functions
+    `on_another` are called each time. `shown` is its address, without credentials.
+    """
+
+    def __init__(self, shown: str, on_another: Sequence[Callable[[], None]] = ()) -> None:
+        self.shown = shown
+        self.generation = 0
+        self.changes = 0
+        self._on_another = on_another
+        self._loop = asyncio.get_running_loop()
+        self._identity: object = None
+        self._changed_at: float | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def identity(self) -> object:
+        """What tells the server from another one, None if it is not known yet."""
+        return self._identity
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Call `on_change` when all connections must be opened again."""
+        self._listeners.append(on_change)
+
+    def identify(self, identity: object) -> None:
+        """Compare the server with the one that was seen before; None means unknown."""
+        known, self._identity = self._identity, identity or self._identity
+        if identity is None or known in (None, identity):
+            return
+        self.changes += 1
+        self._changed_at = self._loop.time()
+        for report in self._on_another:
+            report()
+        logger.warning(
+            "the store %s is another server than before, or was restarted; it may have lost its "
+            "latest state",
+            self.shown,
+        )
+        self.demoted()
+
+    def demoted(self) -> None:
+        """Open all connections again: the server may no longer be the primary."""
+        self.generation += 1
+        for on_change in self._listeners:
+            on_change()
+
+    def changed_within(self, seconds: float) -> bool:
+        """Return True if another server became the primary less than so many seconds ago."""
+        return self._changed_at is not None and self._loop.time() - self._changed_at < seconds
 
 
 class RemoteStore(ABC):
@@ -99,9 +162,10 @@ class RemoteStore(ABC):
             return await self._recover(queue, command, since, reply.exception())
 
         def on_reply(reply: "asyncio.Future[Any]") -> None:
+            failure = reply.exception()  # in any case: asyncio reports an error that nobody reads
             if result.done():
                 return
-            if isinstance(reply.exception(), self.failures):
+            if isinstance(failure, self.failures):
                 task = self._loop.create_task(repeat(reply))
                 self._recovering.add(task)
                 task.add_done_callback(self._recovering.discard)
@@ -110,10 +174,11 @@ class RemoteStore(ABC):
                 settle(reply)
 
         def settle(reply: "asyncio.Future[Any]") -> None:
-            if result.done():
-                return
             if reply.cancelled():
                 result.cancel()
+                return
+            if result.done():
+                reply.exception()  # as above
                 return
             try:
                 result.set_result(read(reply.result()))
@@ -194,3 +259,31 @@ class RemoteStore(ABC):
             self._timer = None
             if self._repeating or any(queue.busy for queue in self._queues):
                 self._timer = self._loop.call_later(self._clock.interval, self._tick)
+
+
+async def run_forever(work: Callable[[], Awaitable[None]], name: str) -> None:
+    """Run `work` until cancelled; start it again if it ends or raises an error.
+
+    Errors are logged at most once a minute.
+    """
+    outage = Outage()
+    while True:
+        try:
+            await work()
+        except Exception:
+            if outage.failed(asyncio.get_running_loop().time()):
+                logger.exception("%s failed with an unexpected error and is restarted", name)
+        await asyncio.sleep(_RESTART_DELAY)
+
+
+async def cancel_all(tasks: "Iterable[asyncio.Task[None]]") -> None:
+    """Cancel tasks and wait until they have ended.
+
+    A cancellation can get lost in the client library while it connects or times out, so it is
+    repeated until the task has ended.
+    """
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=_CANCEL_INTERVAL)

@@ -1,0 +1,174 @@
+"""Mutants of the log in Postgres: of its functions in the database, and of its connections."""
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+_T = "tests/server/log"
+_FUNCTIONS = f"{_T}/test_postgres_functions.py"
+_FAILURES = f"{_T}/test_postgres_failures.py"
+_SCHEMA = f"{_T}/test_postgres_schema.py"
+_CONTRACT = f"{_T}/test_contract.py::TestPostgres"
+_QUOTAS = f"{_T}/test_quota_store.py"
+_TASKS = f"{_T}/test_tasks.py"
+
+
+def _sql(name: str, old: str, new: str, *tests: str) -> Mutant:
+    return Mutant(name, "coreason_client/server/log/postgres/schema.sql", old, new, tests)
+
+
+def _mutant(file: str, name: str, old: str, new: str, *tests: str) -> Mutant:
+    return Mutant(name, f"coreason_client/server/log/postgres/{file}", old, new, tests)
+
+
+MUTANTS = (
+    _sql(
+        "in the database, entries of an earlier epoch count as a repetition",
+        "held := s.claimed_seq < first AND first <= final",
+        "held := first <= final",
+        _FUNCTIONS,
+    ),
+    _sql(
+        "in the database, a stream that has ended is appended to",
+        "IF s.epoch <> p_epoch OR (s.ended_at IS NOT NULL AND NOT held) THEN\n    state",
+        "IF s.epoch <> p_epoch THEN\n    state",
+        _FUNCTIONS,
+    ),
+    _sql(
+        "in the database, notes that are missing are not noticed",
+        "IF NOT noted AND note <> last_note + 1 THEN state := 'gap'; RETURN; END IF;",
+        "",
+        _CONTRACT,
+    ),
+    _sql(
+        "in the database, epochs are counted",
+        "    epoch = greatest(epoch + 1, number),\n",
+        "    epoch = epoch + 1,\n",
+        _CONTRACT,
+    ),
+    _sql(
+        "in the database, a lease is renewed in any epoch",
+        "ON l.n = s.n AND l.epoch = a.epoch",
+        "ON l.n = s.n",
+        _CONTRACT,
+    ),
+    _sql(
+        "in the database, a repeated release is refused",
+        "  IF s.released = p_epoch THEN RETURN 'ok'; END IF;\n",
+        "",
+        _CONTRACT,
+    ),
+    _sql(
+        "in the database, a turn of an earlier epoch replaces a later one",
+        "    WHERE t.epoch < excluded.epoch;\n",
+        "    ;\n",
+        _CONTRACT,
+    ),
+    _sql(
+        "in the database, streams are claimed on a server that may have lost its latest state",
+        "  IF server <> known THEN\n",
+        "  IF false THEN\n",
+        _FAILURES,
+    ),
+    _sql(
+        "in the database, another version of an agent does not wait",
+        "CASE WHEN l.version = p_version THEN 0 ELSE lease END",
+        "0",
+        _CONTRACT,
+    ),
+    _sql(
+        "in the database, times that are too far ahead count as reservations",
+        "r.until BETWEEN now_ AND now_ + 2 * lease",
+        "r.until >= now_",
+        _QUOTAS,
+    ),
+    _sql(
+        "in the database, a change of a task is stored twice",
+        "IF new_revision = ANY (known.revisions) THEN RETURN 'applied'; END IF;",
+        "",
+        _TASKS,
+    ),
+    _sql(
+        "in the database, entries are dropped before readers are told",
+        "s.ended_at IS NOT NULL, s.body > 0, s.epochs",
+        "s.ended_at IS NOT NULL, false, s.epochs",
+        _FUNCTIONS,
+    ),
+    _mutant(
+        "_session.py",
+        "an opening of the database counts as created by everybody",
+        'created = row["opening"] == arguments[_OPENING]',
+        'created = row["stream_id"] == stream.stream_id',
+        _SCHEMA,
+    ),
+    _mutant(
+        "_connection.py",
+        "a commit without its standby is acknowledged",
+        "            if self._unconfirmed:\n",
+        "            if False:\n",
+        _FAILURES,
+    ),
+    _mutant(
+        "_connection.py",
+        "a standby is used as a primary",
+        "            if standby:\n",
+        "            if False:\n",
+        _FAILURES,
+    ),
+    _mutant(
+        "_connection.py",
+        "replicas are not checked",
+        "if self._replicas and (",
+        "if False and (",
+        _FAILURES,
+    ),
+    _mutant(
+        "_log.py",
+        "leases are claimed at once after a failover of the database",
+        "        if server.changed_within(self.lease):\n            return []",
+        "        if False:\n            return []",
+        _FAILURES,
+    ),
+    _mutant(
+        "_log.py",
+        "a missing run of entries is skipped",
+        "if first > after_seq + 1 or len(entries)",
+        "if len(entries)",
+        _FUNCTIONS,
+    ),
+    _mutant(
+        "_announcements.py",
+        "a listener that connects again does not wake its readers",
+        "        self._failures = 0\n        self._wake_all()\n",
+        "        self._failures = 0\n",
+        _FAILURES,
+    ),
+    _mutant(
+        "_announcements.py",
+        "nobody looks for announcements that were lost",
+        "if last is None or last > positions[stream_id]:",
+        "if False:",
+        _FAILURES,
+    ),
+    _mutant(
+        "_store.py",
+        "appends of one stream that wait together are sent in one call",
+        "left = [place for place in left if place not in replies]",
+        "left = []",
+        _FUNCTIONS,
+    ),
+    _mutant(
+        "_store.py",
+        "an append to a stream that is locked is lost",
+        'StreamBusy() if row["state"] == "busy" else row',
+        "row",
+        _FAILURES,
+    ),
+    _mutant(
+        "_schema.py",
+        "a schema of a newer release is used",
+        "    if oldest > _VERSION:\n",
+        "    if False:\n",
+        _SCHEMA,
+    ),
+)
