@@ -342,6 +342,7 @@ async def test_a_lost_listener_connects_again_and_wakes_its_readers(
         heard = other._session().announcements
         assert heard is not None
         await until(lambda: heard._heard)
+        await asyncio.sleep(0.3)  # it has looked once more, and waits
         await in_thread(
             server.execute,
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
