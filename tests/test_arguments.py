@@ -13,6 +13,7 @@ from coreason_client.llm import LLMRequestError
 from coreason_client.server import (
     AgentApp,
     AgentStream,
+    PostgresStreamLog,
     SQLiteStreamLog,
     ValkeyStreamLog,
     check_host,
@@ -52,6 +53,10 @@ def app(**options: Any) -> Callable[[], object]:
 
 def valkey(url: str = "valkey://127.0.0.1", **options: Any) -> Callable[[], object]:
     return lambda: ValkeyStreamLog(url, **options)
+
+
+def postgres(url: str = "postgresql://127.0.0.1", **options: Any) -> Callable[[], object]:
+    return lambda: PostgresStreamLog(url, **options)
 
 
 # What is made, the argument that is wrong, its value as the error has it.
@@ -130,6 +135,16 @@ WRONG: list[tuple[Callable[[], object], str, object]] = [
     (valkey("valkey://a/1", cluster=True), "url", None),
     (valkey(lease=0), "lease", 0),
     (valkey(prefix="{a}"), "prefix", "{a}"),
+    (postgres(f"http://me:{SECRET}@a"), "url", None),
+    (postgres(f"postgresql://me:{SECRET}@a:port"), "url", None),
+    (postgres(f"postgresql://me:{SECRET}@a:1,b:port/c"), "url", None),
+    (postgres(f"postgresql://me:{SECRET}@[::1/c"), "url", None),
+    (postgres(f"postgresql://me:{SECRET}/{SECRET}@a/c"), "url", None),
+    (postgres(f"postgresql://me:{SECRET}@/c?host=/run&port=x"), "url", None),
+    (postgres(listen_url=f"postgresql://me:{SECRET}?{SECRET}@a/c"), "listen_url", None),
+    (postgres(lease=0), "lease", 0),
+    (postgres(replicas=100), "replicas", 100),
+    (postgres(schema="A"), "schema", "A"),
     (lambda: SSEDecoder(0), "max_event_bytes", 0),
     (lambda: encode_event("a", retry_ms=-1), "retry_ms", -1),
     (lambda: encode_event("a", id="\0"), "id", None),

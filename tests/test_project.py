@@ -37,6 +37,7 @@ def test_the_dependencies_are_the_chosen_ones() -> None:
         "server": {"starlette", "uvicorn"},
         "cli": {"typer", "rich", "prompt-toolkit", "jsonschema"},
         "valkey": {"redis"},
+        "postgres": {"asyncpg"},
         "metrics": {"prometheus-client"},
         "otel": {"opentelemetry-api"},
         "signatures": {"pyjwt"},

@@ -21,6 +21,8 @@ TESTED_IN = {
     "cli/serve": "cli",
     "server/a2a/_push": "server/a2a",
     "server/a2a/_v03": "server/a2a",
+    "server/log/postgres": "server/log",
+    "server/log/remote": "server/log",
     "server/log/valkey": "server/log",
     "testing/_models": "testing",
     "testing/_recording": "testing",

@@ -17,6 +17,7 @@ from coreason_client.cli.serve._secrets import ApiKeys, SecretValue, ServeSecret
 from coreason_client.server import (
     A2A,
     MemoryStreamLog,
+    PostgresStreamLog,
     SQLiteStreamLog,
     ValkeyStreamLog,
     running,
@@ -37,6 +38,8 @@ def config(**options: Any) -> ServeConfig:
         ("rediss://name:p%40ss@host/2", "rediss://host/2"),
         ("redis://name:p@ss@host/2", "redis://host/2"),
         ("redis://host/2?password=secret", "redis://host/2"),
+        ("postgresql://name:secret@a:1,b:2/agents?sslmode=require", "postgresql://a:1,b:2/agents"),
+        ("postgresql://name:secret@/agents?host=/run", "postgresql:///agents"),
     ],
 )
 def test_the_location_of_a_log_is_shown_without_its_password(name: str, shown: str) -> None:
@@ -53,18 +56,24 @@ def test_the_location_of_a_log_is_shown_without_its_password(name: str, shown: s
         ("redis://host", ValkeyStreamLog),
         ("rediss://host", ValkeyStreamLog),
         ("valkeys://host", ValkeyStreamLog),
+        ("postgresql://host/agents", PostgresStreamLog),
+        ("postgres://host/agents", PostgresStreamLog),
     ],
 )
 def test_the_name_of_a_log_selects_its_kind(name: str, kind: type[object]) -> None:
     assert type(config(store=name).app().log) is kind
 
 
-@pytest.mark.parametrize("name", ["sqlite:", "mysql://u:secret@host", "valkey:host", "memory:x"])
+@pytest.mark.parametrize(
+    "name", ["sqlite:", "mysql://u:secret@host", "valkey:host", "postgresql:x", "memory:x"]
+)
 def test_any_other_log_is_refused_without_quoting_it(name: str) -> None:
     with pytest.raises(Failure) as caught:
         config(store=name).app()
     assert caught.value.code is ExitCode.USAGE
-    assert "--store must be memory, sqlite:PATH or valkey://HOST" in str(caught.value)
+    assert "--store must be memory, sqlite:PATH, postgresql://HOST or valkey://HOST" in str(
+        caught.value
+    )
     assert "secret" not in str(caught.value)
 
 

@@ -66,7 +66,8 @@ def test_an_answer_is_resumed_from_the_copy_of_a_running_server(tmp_path: Path) 
     [
         (["copy.db"], 2, "--store sqlite:PATH or COREASON_STORE must name the store to copy"),
         (["copy.db", "--store", "valkey://secret@host"], 2, "--store must be sqlite:PATH, got 'v"),
-        (["copy.db", "--store", "memory"], 2, "--store must be sqlite:PATH, got 'memory': Valkey"),
+        (["copy.db", "--store", "postgresql://me:secret@host/db"], 2, "use pg_dump for Postgres"),
+        (["copy.db", "--store", "memory"], 2, "--store must be sqlite:PATH, got 'memory'"),
         (["copy.db", "--store", "sqlite:none.db"], 1, "none.db does not exist"),
         (["none/copy.db", "--store", "sqlite:text"], 1, "none/"),
         (["copy.db", "--store", "sqlite:text"], 1, "the log "),

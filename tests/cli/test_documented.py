@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from coreason_client.cli import a2a, backup, chat, completion, inspect, llm, profiles, serve
+from coreason_client.cli import a2a, chat, completion, inspect, llm, profiles, serve, store
 from coreason_client.cli._app import app
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,7 +40,8 @@ HELP = {
     "profiles": profiles.PROFILES_EPILOG,
     "completion": completion.COMPLETION_EPILOG,
     **a2a_help(a2a.app, "a2a"),
-    "store backup": backup.BACKUP_EPILOG,
+    "store backup": store.BACKUP_EPILOG,
+    "store upgrade": store.UPGRADE_EPILOG,
 }
 
 

@@ -261,14 +261,16 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
         (
             ["--store", "redis"],
             2,
-            "--store must be memory, sqlite:PATH or valkey://HOST, got 'redis'",
+            "--store must be memory, sqlite:PATH, postgresql://HOST or valkey://HOST, got 'redis'",
         ),
         (["--store", "http://:secret@x"], 2, "valkey://HOST, got 'http'"),
         (["--store", "sqlite:no/such/folder/x.db"], 1, "cannot be opened"),
+        (["--store", "postgresql://:secret/@x"], 2, "--store must have %2F for /, %3F for"),
+        (["--store-replicas", "1"], 2, "needs --store postgresql://HOST or valkey://HOST"),
         (
             ["--workers", "2"],
             2,
-            "--workers must be 1 with MemoryStreamLog, .*, got 2: add --store valkey://HOST, or .*",
+            "--workers must be 1 with MemoryStreamLog, .* got 2: add --store postgresql:.* or .*",
         ),
         (
             ["--workers", "2", "--log", "sqlite:x.db"],

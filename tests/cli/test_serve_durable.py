@@ -72,7 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (
             ["--durable"],
-            "--durable needs a store that outlives the process: add --store sqlite:PATH or .*",
+            "--durable needs a store that outlives the process: add --store sqlite:PATH, .*",
         ),
         (["--durable", "--store", "memory"], "--durable needs a store .* --store sqlite:PATH"),
         (["--max-restarts", "2"], "--max-restarts needs --durable"),

@@ -11,7 +11,7 @@ from tests.each import each
 
 def test_the_help_shows_the_current_name_of_the_store() -> None:
     text = CliRunner().invoke(app, ["serve", "--help"]).stdout
-    assert "--store memory|sqlite:PATH|valkey://HOST" in text
+    assert "--store memory|sqlite:PATH|postgresql://HOST|valkey://HOST" in text
     assert "COREASON_STORE, COREASON_LOG" in text
     assert "--log " not in text
 

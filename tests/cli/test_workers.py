@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
@@ -10,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from coreason_client import CAPClient
+from tests.server.log.postgres_server import PostgresServer
 from tests.server.log.valkey_server import ValkeyServer
 
 from .command import Process
@@ -25,15 +27,25 @@ async def agent(request, stream: AgentStream) -> None:
 """
 
 
-def test_any_worker_serves_any_resume_and_reads_new_keys(tmp_path: Path) -> None:
+STORES = {
+    "valkey": (ValkeyServer, "valkey://127.0.0.1:{}/0"),
+    "postgres": (PostgresServer, "postgresql://127.0.0.1:{}/postgres"),
+}
+
+
+@pytest.mark.parametrize(("make", "shown"), STORES.values(), ids=STORES)
+def test_any_worker_serves_any_resume_and_reads_new_keys(
+    make: Callable[..., ValkeyServer | PostgresServer], shown: str, tmp_path: Path
+) -> None:
     (tmp_path / "many_here.py").write_text(AGENT)
     write(tmp_path / "keys.txt", "one-key ann\n")
-    with ValkeyServer(password="very-secret") as store:
+    with make(password="very-secret") as store:
         arguments = ["serve", "many_here:agent", "--port", "0", "--workers", "2"]
-        env = {"COREASON_STORE": store.url, "COREASON_API_KEYS_FILE": "keys.txt"}
+        url = store.tcp_url if isinstance(store, PostgresServer) else store.url
+        env = {"COREASON_STORE": url, "COREASON_API_KEYS_FILE": "keys.txt"}
         with Process(*arguments, env=env, cwd=tmp_path) as process:
             told = process.expect("}'\n")
-            assert f"valkey://127.0.0.1:{store.port}/0" in told
+            assert shown.format(store.port) in told
             assert "very-secret" not in told
             [url] = re.findall(r"at (http://\S+),", told)
             served: set[str] = set()

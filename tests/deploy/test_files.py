@@ -14,7 +14,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from dockerfile_parse import DockerfileParser  # type: ignore[import-untyped]
 
-from coreason_client.server import AgentApp, ValkeyStreamLog
+from coreason_client.server import AgentApp, PostgresStreamLog, ValkeyStreamLog
 from coreason_client.server.process._draining_server import AFTER_DRAIN
 from tests.cli.test_documented import parse
 
@@ -183,6 +183,31 @@ def test_three_replicas_share_a_store_that_keeps_what_it_acknowledges(
         assert re.search(r":\d", one["image"]) or "build" in one
 
 
+def test_the_file_with_postgres_has_the_same_agents_on_another_store(
+    services: dict[str, Any],
+) -> None:
+    others = yaml.safe_load((DEPLOY / "compose.postgres.yaml").read_text())["services"]
+    assert others.keys() == services.keys() - {"valkey"} | {"postgres"}
+    assert others["nginx"] == services["nginx"]
+    store = others["postgres"]
+    own = {"environment", "depends_on"}
+    for name in [name for name in services if name.startswith("agent-")]:
+        one, other = others[name], services[name]
+        assert {key: one[key] for key in one.keys() - own} == {
+            key: other[key] for key in other.keys() - own
+        }
+        assert one["depends_on"] == {"postgres": other["depends_on"]["valkey"]}
+        [mounted] = [volume.split(":") for volume in one["volumes"]]
+        assert one["environment"]["PGPASSFILE"].startswith(f"{mounted[1]}/")
+        url, settings = one["environment"]["COREASON_STORE"], store["environment"]
+        user, database = settings["POSTGRES_USER"], settings["POSTGRES_DB"]
+        assert url == f"postgresql://{user}@postgres:5432/{database}"
+        PostgresStreamLog(url)
+    assert "POSTGRES_PASSWORD" not in store["environment"]
+    mounts = [volume.split(":")[1] for volume in store["volumes"]]
+    assert store["environment"]["POSTGRES_PASSWORD_FILE"] in mounts
+
+
 def test_nginx_knows_every_replica_and_streams(
     services: dict[str, Any], nginx: list[dict[str, Any]]
 ) -> None:
@@ -227,8 +252,9 @@ def test_a_stall_of_the_store_takes_no_pod_out_of_the_service() -> None:
     """All pods share it: those that fail together must not be taken out together."""
     [container] = manifest()[0]["spec"]["template"]["spec"]["containers"]
     probe = container["readinessProbe"]
-    patience = 10.0  # of the Valkey log: a stall that is shorter is not noticed
-    assert ValkeyStreamLog("valkey://store")._patience == patience
+    patience = 10.0  # of the logs: a stall that is shorter is not noticed
+    for log in (ValkeyStreamLog("valkey://store"), PostgresStreamLog("postgresql://store")):
+        assert log._patience == patience
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 2 * patience
     assert probe["timeoutSeconds"] > 1  # what /ready may take while the server starts
 

@@ -27,8 +27,9 @@ from coreason_client._valkey_address import parse_address
 from coreason_client.a2a import ClientCredentials, read_push
 from coreason_client.llm import Budget
 from coreason_client.server import AgentApp, AgentStream, running
+from coreason_client.server.log.postgres import _errors as postgres
 from coreason_client.server.log.remote._command_queue import PatienceExceeded
-from coreason_client.server.log.valkey._errors import unreachable
+from coreason_client.server.log.valkey import _errors as valkey
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.request import AgentRequest
@@ -217,7 +218,9 @@ def _arguments() -> Iterator[str]:
     yield _message(lambda: AgentApp(_agent, durable=True))
     yield str(MissingExtraError("a SOCKS proxy", "socks"))
     silent = PatienceExceeded(sent=True, blocked=0.0, error=OSError("connection refused"))
-    yield str(unreachable(parse_address("valkey://127.0.0.1"), 10.0, silent))
+    yield str(valkey.unreachable(parse_address("valkey://127.0.0.1"), 10.0, silent))
+    database = postgres.parse_address("postgresql://127.0.0.1/agents")
+    yield str(postgres.unreachable(database, 10.0, silent))
 
 
 def _commands() -> Iterator[str]:
@@ -231,3 +234,5 @@ def _commands() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         yield coreason_here("serve", "--port", port).stderr
+    nowhere = f"postgresql://127.0.0.1:{free_port()}/agents"
+    yield coreason_here("store", "upgrade", nowhere).stderr

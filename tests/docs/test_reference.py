@@ -139,7 +139,7 @@ NOT_FOR_USERS = {
         f"coreason_client.server.{name}"
         for name in (
             *("a2a", "ag_ui", "ai_sdk", "answer", "cap", "durable", "engine", "http"),
-            *("log.valkey", "observe", "openai", "page", "process"),
+            *("log.postgres", "log.remote", "log.valkey", "observe", "openai", "page", "process"),
         )
     ),
 }
@@ -182,7 +182,10 @@ def test_the_docstrings_of_a_client_describe_its_arguments(name: str) -> None:
             assert undescribed(function, function.__doc__ or "") == [], method
 
 
-@each("name", ["A2A", "AgentApp", "MemoryStreamLog", "SQLiteStreamLog", "ValkeyStreamLog"])
+LOGS = ["MemoryStreamLog", "PostgresStreamLog", "SQLiteStreamLog", "ValkeyStreamLog"]
+
+
+@each("name", ["A2A", "AgentApp", *LOGS])
 def test_the_docstring_of_a_class_of_the_server_kit_describes_its_arguments(name: str) -> None:
     made = getattr(coreason_client.server, name)
     missing = undescribed(made.__init__, made.__doc__ or "")

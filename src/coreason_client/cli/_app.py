@@ -9,7 +9,6 @@ from typer.core import TyperGroup
 from coreason_client import __version__
 
 from .a2a import app as a2a
-from .backup import app as store
 from .chat import EPILOG as CHAT_EPILOG
 from .chat import chat
 from .completion import COMPLETION_EPILOG, completion
@@ -22,6 +21,7 @@ from .output import print_stdout
 from .profiles import PROFILES_EPILOG, profiles
 from .serve import EPILOG as SERVE_EPILOG
 from .serve import ServeCommand, serve
+from .store import app as store
 
 __all__ = ["CommandGroup", "app"]
 

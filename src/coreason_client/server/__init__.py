@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .ag_ui import AGUI
     from .ai_sdk import AISDK
     from .group import AgentGroup
-    from .log import ValkeyStreamLog
+    from .log import PostgresStreamLog, ValkeyStreamLog
     from .openai import OpenAIAPI
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "OpenAIAPI",
     "OutOfSequence",
     "PositionGone",
+    "PostgresStreamLog",
     "RequestConflict",
     "Resumed",
     "RunningServer",
@@ -86,8 +87,9 @@ __all__ = [
     "step",
 ]
 
-# Loaded on first use (PEP 562): one needs another extra, the others are needed by few programs.
+# Loaded on first use (PEP 562): two need another extra, the others are needed by few programs.
 _LAZY = {
+    "PostgresStreamLog": ".log",
     "ValkeyStreamLog": ".log",
     "A2A": ".a2a",
     "AGUI": ".ag_ui",

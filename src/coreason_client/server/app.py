@@ -199,7 +199,7 @@ class AgentApp:
         max_parts: the largest number of parts of all messages.
         max_header_bytes: the largest size of the headers of a request.
         max_streams_per_key: the number of running streams of a principal. This and the next two
-            limits are counted together by all processes that share a Valkey.
+            limits are counted together by all processes that share a store.
         max_readers_per_key: the number of connected readers of a principal.
         max_requests_per_minute: the number of requests of a principal; None for no limit.
         on_abandoned: "cancel" cancels an agent whose last reader has left; it counts the readers of
@@ -672,8 +672,8 @@ def _check_durable(agent: object, log: StreamLog) -> None:
     if not (log.outlives_process and isinstance(log, DurableLog)):
         raise ArgumentError(
             "durable",
-            f"needs a log that outlives the process, such as SQLiteStreamLog or ValkeyStreamLog, "
-            f"but the log is a {type(log).__name__}",
+            "needs a log that outlives the process, such as SQLiteStreamLog, PostgresStreamLog or "
+            f"ValkeyStreamLog, but the log is a {type(log).__name__}",
         )
     if is_generator_without_stream(agent):
         raise ArgumentError(

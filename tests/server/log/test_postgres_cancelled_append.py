@@ -14,7 +14,7 @@ from .valkey_logs import new, until
 
 async def cancel_and_fail(server: PostgresServer, *, after_a_failure: bool) -> None:
     """Cancel an append that has no reply yet, or has failed once; then it fails."""
-    async with logs(server=server, patience=0.5) as (log,):
+    async with logs(server=server, patience=3.0) as (log,):
         stream = new()
         await log.open(stream, "me")
         await log.append(stream.stream_id, 1, 1, [b"1"])

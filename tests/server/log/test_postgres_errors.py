@@ -11,7 +11,7 @@ from coreason_client.server.log.postgres._errors import parse_address, rejected
     [
         (
             asyncpg.DiskFullError("could not extend file\nHINT:  Check free disk space."),
-            "could not extend file; HINT: Check free disk space.",
+            "could not extend file",
         ),
         (asyncpg.DiskFullError(""), "DiskFullError"),
     ],

@@ -32,6 +32,7 @@ Examples:
   coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt
   coreason serve my_module:agent --ssl-certfile cert.pem --ssl-keyfile key.pem
   coreason serve my_module:agent --uds agent.sock --root-path /agent
+  coreason serve my_module:agent --store postgresql://me@db/agents --workers 3
   coreason serve my_module:agent --store valkey://127.0.0.1:6379 --workers 3
   coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."
   coreason serve --open
@@ -117,7 +118,7 @@ def _check(app: "AgentApp | AgentGroup", options: ServeOptions) -> None:
         app.check_workers(options.workers)
     except ArgumentError as error:
         message = usage_error(error, {"workers": "--workers"})
-        advice = "add --store valkey://HOST, or leave out --workers"
+        advice = "add --store postgresql://HOST or valkey://HOST, or leave out --workers"
         raise Failure(f"{message}: {advice}", ExitCode.USAGE) from None
     try:
         check_host(app, options.host)

@@ -45,6 +45,7 @@ _GUIDE_ID = "guide"  # that of the built-in agent, which is a title on the page
 _RELOAD_DRAIN = 1.0  # seconds; who changes a file wants to see the effect
 # The guide would finish before anybody could cut a connection or press another button of the page.
 _SECONDS_PER_WORD = 0.04
+_POSTGRES_SCHEMES = frozenset({"postgresql", "postgres"})
 _VALKEY_SCHEMES = frozenset(
     name + rest for name in ("redis", "rediss", "valkey", "valkeys") for rest in ("", "+sentinel")
 )
@@ -84,8 +85,8 @@ class ServeConfig:
         options, secrets = self.options, self.secrets
         if options.durable and options.location == "memory":
             raise Failure(
-                "--durable needs a store that outlives the process: add --store sqlite:PATH or "
-                "--store valkey://HOST",
+                "--durable needs a store that outlives the process: add --store sqlite:PATH, "
+                "postgresql://HOST or valkey://HOST",
                 ExitCode.USAGE,
             )
         agents = _find_agents(options)
@@ -251,9 +252,9 @@ def worker_app() -> "AgentApp | AgentGroup":
 def redacted_location(name: str) -> str:
     """Return where streams are stored, without a password."""
     parts = urlsplit(name)
-    if parts.scheme not in _VALKEY_SCHEMES:
+    if parts.scheme not in _VALKEY_SCHEMES | _POSTGRES_SCHEMES:
         return name.partition(":")[2] or name
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _find_agents(options: ServeOptions) -> list[Any]:
@@ -289,15 +290,21 @@ def _create_log(name: str, replicas: int) -> "StreamLog":
         from ...server import ValkeyStreamLog
 
         return ValkeyStreamLog(name, replicas=replicas)
+    if kind in _POSTGRES_SCHEMES and path.startswith("//"):
+        from ...server import PostgresStreamLog
+
+        return PostgresStreamLog(name, replicas=replicas)
     if replicas:
-        raise Failure("--store-replicas needs --store valkey://HOST", ExitCode.USAGE)
+        raise Failure(
+            "--store-replicas needs --store postgresql://HOST or valkey://HOST", ExitCode.USAGE
+        )
     if name == "memory":
         return MemoryStreamLog()
     if kind == "sqlite" and path:
         return SQLiteStreamLog(path)
     raise Failure(
         # Only the scheme is shown, because the rest may contain a password.
-        f"--store must be memory, sqlite:PATH or valkey://HOST, got {kind!r}",
+        f"--store must be memory, sqlite:PATH, postgresql://HOST or valkey://HOST, got {kind!r}",
         ExitCode.USAGE,
     )
 

@@ -88,7 +88,7 @@ class ServeOptions:
         str | None,
         typer.Option(
             envvar=STORE_VARIABLES,
-            metavar="memory|sqlite:PATH|valkey://HOST",
+            metavar="memory|sqlite:PATH|postgresql://HOST|valkey://HOST",
             help="Where streams are stored.",
             show_default="memory",
         ),
@@ -99,8 +99,9 @@ class ServeOptions:
             min=0,
             max=99,
             metavar="N",
-            help="With a Valkey store: how many of its replicas must have a packet before clients "
-            "get it, so that it survives a failover to one of them.",
+            help="With Postgres or Valkey: how many standbys or replicas must have a packet before "
+            "clients get it, so that it survives a failover to one of them. Postgres must be "
+            "configured for it.",
             show_default="0",
         ),
     ] = None
@@ -388,7 +389,8 @@ class ServeOptions:
         typer.Option(
             min=1,
             metavar="N",
-            help="Number of processes; more than one needs a shared store (valkey://).",
+            help="Number of processes; more than one needs a shared store (postgresql:// or "
+            "valkey://).",
         ),
     ] = 1
     reload: Annotated[
@@ -456,7 +458,7 @@ class ServeOptions:
 
     @property
     def location(self) -> str:
-        """The place where streams are stored: memory, sqlite:PATH or valkey://HOST."""
+        """The place where streams are stored, in the form of `--store`."""
         return (self.store if self.log is None else self.log) or "memory"
 
     @property

@@ -30,7 +30,7 @@ from .memory import MemoryStreamLog
 from .sqlite import SQLiteStreamLog
 
 if TYPE_CHECKING:
-    from .postgres import PostgresStreamLog
+    from .postgres import PostgresStreamLog, upgrade_schema
     from .valkey import ValkeyStreamLog
 
 __all__ = [
@@ -51,8 +51,12 @@ __all__ = [
     "StreamMeta",
     "ValkeyStreamLog",
     "new_epoch",
+    "upgrade_schema",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__, {"PostgresStreamLog": ".postgres", "ValkeyStreamLog": ".valkey"}, __all__
-)
+_LAZY = {
+    "PostgresStreamLog": ".postgres",
+    "ValkeyStreamLog": ".valkey",
+    "upgrade_schema": ".postgres",
+}
+__getattr__, __dir__ = lazy(__name__, _LAZY, __all__)

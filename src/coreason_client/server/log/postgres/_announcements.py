@@ -18,7 +18,7 @@ from ...._retry import Backoff
 from ...errors import LogUnavailable
 from .._live import Waiters
 from ..remote._store import cancel_all, run_forever
-from ._connection import Connection
+from ._connection import Connection, answered
 from ._errors import DATABASE_ERRORS, is_transient, rejected
 from ._store import PostgresStore
 
@@ -154,7 +154,7 @@ class Announcements:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._lost.wait(), _PING_INTERVAL)
                 return
-            await connection.fetchval("SELECT 1", timeout=_PING_INTERVAL)
+            await answered(connection, connection.fetchval("SELECT 1"), _PING_INTERVAL)
 
     def _wake_all(self) -> None:
         for stream_id in self._heard.values():

@@ -13,7 +13,7 @@ from ..remote._command_queue import Health, Job, QueueStopped, fail, settle
 from ..remote._store import ServerIdentity
 from ._errors import DatabaseAddress, StandbyMissing, UnknownOutcome, is_read_only
 
-__all__ = ["Connection", "PostgresLink", "Server"]
+__all__ = ["Connection", "PostgresLink", "Server", "answered"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -29,6 +29,22 @@ _CONFIRMING = frozenset({"remote_write", "on", "remote_apply"})  # values of syn
 _STANDBYS = re.compile(r"\s*(?:(?:first|any)\s+)?(\d+)\s*\(", re.IGNORECASE)
 _NOT_CONFIRMED = "01000"  # a warning: the wait for a standby was cancelled
 _CLOSE_SECONDS = 1.0
+
+
+async def answered(connection: Connection, call: Awaitable[Any], seconds: float) -> Any:
+    """Return the answer of a call; after so many seconds the connection is closed.
+
+    It is also closed if the caller is cancelled: a call is never cancelled, see the package.
+    """
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            connection.terminate()
+            await asyncio.wait({task})
+            task.exception()
+    return task.result()
 
 
 class Server(ServerIdentity):
@@ -71,7 +87,8 @@ class Server(ServerIdentity):
         options = {"timeout": timeout or self._timeout, **self._options}
         connection = await asyncpg.connect(url or self.address.url, **options)
         try:
-            standby, started, *settings, pid = await connection.fetchrow(_LOGIN)
+            login = connection.fetchrow(_LOGIN)
+            standby, started, *settings, pid = await answered(connection, login, self._timeout)
             if standby:
                 raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
             self._check_settings(*settings)
@@ -101,9 +118,8 @@ class Server(ServerIdentity):
         except Exception:  # noqa: BLE001 - the caller tries again, and gets the error
             return False
         try:
-            event = await connection.fetchval(
-                "SELECT wait_event FROM pg_stat_activity WHERE pid = $1", pid, timeout=seconds
-            )
+            query = "SELECT wait_event FROM pg_stat_activity WHERE pid = $1"
+            event = await answered(connection, connection.fetchval(query, pid), seconds)
         except Exception:  # noqa: BLE001 - as above
             return False
         finally:
@@ -188,12 +204,14 @@ class PostgresLink:
         """Fail the running jobs and close the connection."""
         self._stopped = True
         connection, self._connection = self._connection, None
-        if connection is not None and self._task is not None:
-            connection.terminate()
         tasks = {task for task in (self._task, self._probe) if task is not None}
+        if connection is not None and self._task is not None:
+            connection.terminate()  # which ends the call
+        elif self._task is not None:
+            self._task.cancel()  # it is connecting
+        if self._probe is not None:
+            self._probe.cancel()
         if tasks:
-            for task in tasks:
-                task.cancel()  # the connection is closed, so no request to cancel is sent
             await asyncio.wait(tasks)
         for job in self._jobs:
             fail(job, QueueStopped())

@@ -1,5 +1,6 @@
 """The address of a database without its credentials, and the errors of a server."""
 
+import re
 from dataclasses import dataclass, field
 from ssl import SSLCertVerificationError
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -42,8 +43,11 @@ _TRANSIENT = frozenset(
     {"25006", "40001", "40P01", "53300", "55P03", "57014", "57P01", "57P02", "57P03", "57P05"}
 )
 _READ_ONLY = "25006"
+_HOST = re.compile(r"(?:\[[^]]*\]|[^:[\]]*)(?::\d{1,5})?", re.ASCII)
+_PORTS = re.compile(r"[\d,]*", re.ASCII)
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})  # schema, table, function
 _DENIED = "42501"
+_NOT_PREPARED = frozenset({"26000", "42P05"})  # there is no such statement, or it is another one
 
 
 class UnknownOutcome(Exception):
@@ -81,12 +85,17 @@ def parse_address(url: str, name: str = "url") -> DatabaseAddress:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ArgumentError(name, "must be a URL with valid hosts") from None
+        raise ArgumentError(name, "must be a URL with valid hosts and ports") from None
     if parts.scheme not in ("postgresql", "postgres"):
         raise ArgumentError(name, "must start with postgresql://")
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":  # they are shown, or not understood
+        raise ArgumentError(name, "must have %2F for /, %3F for ? and %23 for # in its password")
     user, _, hosts = parts.netloc.rpartition("@")
     username, _, password = user.partition(":")
     options = parse_qs(parts.query)
+    ports = ",".join(options.get("port", []))
+    if not (all(map(_HOST.fullmatch, hosts.split(","))) and _PORTS.fullmatch(ports)):
+        raise ArgumentError(name, "must be a URL with valid hosts and ports")
     hosts = hosts or ",".join(options.get("host", []))
     secrets = (unquote(password), *options.get("password", []), unquote(username))
     return DatabaseAddress(
@@ -140,10 +149,17 @@ def rejected(address: DatabaseAddress, schema: str, error: Exception) -> LogUnav
     if isinstance(error, QueueStopped):
         return LogUnavailable(f"the log on {address.shown} has been stopped")
     code, reason = getattr(error, "sqlstate", None), _reason(address, error)
+    if isinstance(error, OSError):
+        return LogUnavailable(f"the database {address.shown} cannot be reached: {reason}")
     if code in _NOT_THERE:
         return LogUnavailable(
             f"the database {address.shown} does not have what the log needs in the schema "
             f"{schema}: {reason}; create it with `coreason store upgrade URL`"
+        )
+    if code in _NOT_PREPARED:
+        return LogUnavailable(
+            f"the address {address.shown} is that of a pooler that gives each transaction another "
+            "connection: pass listen_url, or use a direct address"
         )
     if code == _DENIED:
         return LogUnavailable(
@@ -154,5 +170,5 @@ def rejected(address: DatabaseAddress, schema: str, error: Exception) -> LogUnav
 
 
 def _reason(address: DatabaseAddress, error: Exception) -> str:
-    lines = (" ".join(line.split()) for line in str(error).splitlines())  # also detail and hint
-    return address.redact("; ".join(filter(None, lines)) or type(error).__name__)
+    lines = str(error).strip().splitlines()  # the others are for users of the library
+    return address.redact(lines[0] if lines else type(error).__name__)

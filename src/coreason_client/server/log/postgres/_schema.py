@@ -16,6 +16,7 @@ __all__ = ["DEFAULT_SCHEMA", "check_name", "ensure_schema", "upgrade_schema"]
 
 DEFAULT_SCHEMA = "coreason"
 _VERSION = 1
+_CONNECT_SECONDS = 10.0
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}", re.ASCII)
 # Of each function that is called: the tables change too fast for the statistics, so the planner
 # must not choose to read a whole table; and nobody waits for a lock longer than for a reply.
@@ -51,7 +52,8 @@ async def upgrade_schema(url: str, *, schema: str = DEFAULT_SCHEMA) -> int:
     address = parse_address(url)
     check_name(schema)
     try:
-        connection = await asyncpg.connect(url)
+        options = {"target_session_attrs": "primary"} if address.several else {}
+        connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS, **options)
         try:
             await ensure_schema(connection, address, schema)
         finally:
@@ -65,7 +67,7 @@ async def ensure_schema(connection: Any, address: DatabaseAddress, schema: str) 
     """Create the schema if there is none; check that this release can use it.
 
     Raises:
-        LogUnavailable: a newer release has made it unusable for this one.
+        LogUnavailable: the role may not create it, or it is too new for this release.
     """
     if await _find_version(connection, address, schema) is not None:
         return
@@ -73,8 +75,20 @@ async def ensure_schema(connection: Any, address: DatabaseAddress, schema: str) 
         # A lock of the transaction, because a pooler would keep one of the session.
         await connection.execute(f"SELECT pg_advisory_xact_lock({_lock_key(schema)})")
         if await _find_version(connection, address, schema) is None:
-            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-            await connection.execute(_script(schema))
+            await _create(connection, address, schema)
+
+
+async def _create(connection: Any, address: DatabaseAddress, schema: str) -> None:
+    try:
+        # With IF NOT EXISTS the right to create schemas would be needed for one that exists.
+        if await connection.fetchval(f"SELECT to_regnamespace('{schema}')") is None:
+            await connection.execute(f"CREATE SCHEMA {schema}")
+        await connection.execute(_script(schema))
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise LogUnavailable(
+            f"the role may not create the schema {schema} in the database {address.shown} "
+            f"({address.redact(str(error))}): run `coreason store upgrade URL` with a role that may"
+        ) from None
 
 
 async def _find_version(connection: Any, address: DatabaseAddress, schema: str) -> int | None:

@@ -1,4 +1,4 @@
-"""`coreason store backup`: a copy of the store of a server."""
+"""`coreason store`: a copy of the SQLite store of a server, and the schema of one in Postgres."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-from ._options import parse_duration
+from coreason_client import ArgumentError
+
+from ._options import parse_duration, usage_error
 from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from .output import open_output, print_stdout
 from .serve._options import STORE_VARIABLES
 
-__all__ = ["BACKUP_EPILOG", "app"]
+__all__ = ["BACKUP_EPILOG", "UPGRADE_EPILOG", "app"]
 
 BACKUP_EPILOG = f"""\
 \b
@@ -25,17 +27,24 @@ of the store, and start the server.
 {EXIT_CODES_HINT}
 """
 
+UPGRADE_EPILOG = f"""\
+\b
+Examples:
+  coreason store upgrade postgresql://coreason_owner@db.example/agents
+  coreason store upgrade postgresql://coreason_owner@db.example/agents --schema trips
+
+Other users of this machine can see a password in the process list: put the URL into COREASON_STORE,
+or the password into PGPASSWORD or ~/.pgpass.
+
+{EXIT_CODES_HINT}
+"""
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog=BACKUP_EPILOG,
-    help="Back up the store of a server.",
+    epilog=EXIT_CODES_HINT,
+    help="Back up or upgrade the store of a server.",
 )
-
-
-@app.callback()
-def _store() -> None:
-    """Back up the store of a server."""
 
 
 @app.command(epilog=BACKUP_EPILOG)
@@ -78,6 +87,48 @@ def backup(
             print_stdout(f"Copied {source} to {file}, {size:,} bytes.")
 
 
+@app.command(epilog=UPGRADE_EPILOG)
+def upgrade(
+    url: Annotated[
+        str,
+        typer.Argument(
+            envvar=STORE_VARIABLES,
+            metavar="URL",
+            help="The database, such as postgresql://USER@HOST/DATABASE.",
+            show_default=False,
+        ),
+    ],
+    schema: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the schema in the database.")
+    ] = "coreason",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Create or upgrade the tables of a Postgres store.
+
+    A server does so itself if its role may create schemas. Use this command with a role that may,
+    so that the role of the server needs no such right. Servers may run meanwhile.
+    """
+    with exit_codes():
+        version = _upgraded_version(url, schema)
+        if as_json:
+            result = {"schema": schema, "version": version}
+            open_output(as_json=True).record(lambda: json.dumps(result))
+        else:
+            print_stdout(f"The schema {schema} has version {version}.")
+
+
+def _upgraded_version(url: str, schema: str) -> int:
+    """Upgrade a schema, and return its version."""
+    import asyncio  # only here, so that `coreason --help` is quick
+
+    from ..server.log import upgrade_schema
+
+    try:
+        return asyncio.run(upgrade_schema(url, schema=schema))
+    except ArgumentError as error:
+        raise usage_error(error, {"url": "URL", "schema": "--schema"}) from None
+
+
 def _copied_bytes(source: Path, file: Path, timeout: float) -> int:
     """Copy a store, and return the size of the copy."""
     from ..server.log._backup import back_up
@@ -102,7 +153,7 @@ def _sqlite_path(store: str | None) -> Path:
         return Path(path)
     raise Failure(
         # Only the scheme is shown, because the rest may contain a password.
-        f"--store must be sqlite:PATH, got {kind!r}: Valkey has its own backups, and the memory "
-        "store has nothing to keep",
+        f"--store must be sqlite:PATH, got {kind!r}: use pg_dump for Postgres and the backups of "
+        "Valkey for Valkey; the memory store has nothing to keep",
         ExitCode.USAGE,
     )
