@@ -109,7 +109,7 @@ test-for: $(INSTALLED) ## run the tests of one source file: FILE=src/coreason_cl
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz $(SEARCHES)
 
-soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about twenty minutes
+soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about 25 minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
 
 mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects
