@@ -172,6 +172,23 @@ async def test_replicas_need_a_database_that_waits_for_them(
 
 
 @aio
+async def test_a_promoted_server_may_get_its_standbys_a_moment_later(
+    pair: tuple[PostgresServer, PostgresStandby],
+) -> None:
+    primary, _ = pair
+    async with logs(server=primary, replicas=1) as [log]:
+        stream = await opened(log)
+        ((names,),) = await in_thread(primary.execute, "SHOW synchronous_standby_names")
+        await in_thread(primary.set, "synchronous_standby_names", "")
+        log._session().store.server.demoted()
+        appending = asyncio.ensure_future(log.append(stream.stream_id, 1, 1, [b"1"]))
+        await asyncio.sleep(0.5)
+        assert not appending.done()
+        await in_thread(primary.set, "synchronous_standby_names", names)
+        assert await appending is False
+
+
+@aio
 async def test_two_replicas_are_more_than_one(
     pair: tuple[PostgresServer, PostgresStandby],
 ) -> None:

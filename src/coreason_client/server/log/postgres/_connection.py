@@ -105,10 +105,12 @@ class Server(ServerIdentity):
                 "default_transaction_isolation of the role to 'read committed'"
             )
         if self._replicas and (commit not in _CONFIRMING or _count(standbys) < self._replicas):
-            raise LogUnavailable(
+            message = (
                 f"the database {self.shown} does not wait for {self._replicas} standbys: "
                 f"synchronous_commit is {commit!r}, synchronous_standby_names is {standbys!r}"
             )
+            # A promoted server may get its standbys a moment later.
+            raise LogUnavailable(message) if self.identity is None else StandbyMissing(message)
 
     async def waits_for_standby(self, pid: int) -> bool:
         """Return True if a process of the server waits for a standby, as a new connection sees."""
