@@ -11,7 +11,7 @@ import pytest
 from scripts.measure_code import FIGURES, Figure
 
 NOT_REACHED = {
-    "hand-written code lines": 69_477,
+    "hand-written code lines": 69_478,
     "files that one CAP request enters, client and server": 71,
 }
 
