@@ -3,11 +3,16 @@
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from .peer import LIMIT
+
+_ARRIVAL = (
+    0.05  # seconds until the end of a connection has reached the client, on a busy machine too
+)
 
 
 class Balancer:
@@ -98,6 +103,7 @@ class Balancer:
                         self._changed.notify_all()
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_WR)
+        time.sleep(_ARRIVAL)
         with self._changed:
             self._open.discard(target if from_replica else source)
             self._changed.notify_all()
