@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server.log import MemoryStreamLog, ValkeyStreamLog
+from coreason_client.server.log.remote import _owned
 from coreason_client.server.log.tasks import KEPT_REVISIONS, TaskChange, TaskQuery, TaskRecord
-from coreason_client.server.log.valkey import _task_store
 
 from ..aio import LIMIT, aio
 from .task_stores import KINDS, Opener, on_log, opener, stored
@@ -165,7 +165,7 @@ async def test_a_change_wakes_all_that_wait(opened: Opener) -> None:
 async def test_a_change_on_another_replica_is_announced(
     cluster: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_task_store, "_POLL", 10 * LIMIT)  # nothing is found by looking again
+    monkeypatch.setattr(_owned, "_TASK_POLL", 10 * LIMIT)  # nothing is found by looking again
     url, prefix = (shared_cluster() if cluster else shared_server()).url, fresh_prefix()
     replica = on_log(lambda: ValkeyStreamLog(url, prefix=prefix, cluster=cluster))
     async with replica() as tasks, replica() as elsewhere:

@@ -1,6 +1,5 @@
 """Tasks, deliveries and the limits of principals in the database."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -10,7 +9,7 @@ from .._staging import pack_runs
 from ..base import MAX_TURN_BYTES, MAX_TURNS, NewStream, StreamMeta
 from ..deliveries import Delivery, DeliveryStore
 from ..quotas import QuotaStore, Reservation
-from ..remote._owned import TaskReader
+from ..remote._owned import wait_for_task
 from ..tasks import (
     KEPT_REVISIONS,
     Begun,
@@ -34,7 +33,6 @@ from ._session import (
 __all__ = ["PostgresDeliveries", "PostgresQuotas", "PostgresTasks"]
 
 _DROPPED_AT_ONCE = 100
-_POLL = 5.0  # seconds between two looks at a task, in case that an announcement was lost
 
 
 class PostgresDeliveries(DeliveryStore):
@@ -184,22 +182,10 @@ class PostgresTasks(TaskStore):
 
     async def wait(self, record: TaskRecord, seconds: float) -> None:
         """Wait until a task is another one than this record, at most for so long."""
-        session, reader = self._session(), TaskReader()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        session.waiters.add(record.task_id, reader)
-        if session.announcements is not None:
-            session.announcements.subscribe(record.task_id)
-        try:
-            while (left := deadline - loop.time()) > 0:
-                reader.waiter.clear()
-                stored = await self.get(record.task_id)
-                if stored is None or stored.revision != record.revision:
-                    return
-                await reader.waiter.wait(min(left, _POLL))
-        finally:
-            reader.waiter.close()
-            session.waiters.remove(record.task_id, reader)
+        session = self._session()
+        assert session.announcements is not None  # noqa: S101 - it was started
+        subscribe = session.announcements.subscribe
+        await wait_for_task(session, subscribe, self.get, record, seconds)
 
     async def value(self, task_id: UUID, name: str) -> bytes | None:
         """Return a value, None if there is none."""

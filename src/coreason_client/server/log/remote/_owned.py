@@ -10,9 +10,11 @@ from uuid import UUID
 from .._live import Waiter, Waiters, make_wake_callback
 from .._recent_entries import RecentEntries
 from ..base import Follower, Page
+from ..tasks import TaskRecord
 
-__all__ = ["Ownership", "SharedFollower", "StreamSession", "TaskReader"]
+__all__ = ["Ownership", "SharedFollower", "StreamSession", "wait_for_task"]
 
+_TASK_POLL = 5.0  # seconds between two looks at a task, in case that an announcement was lost
 _REMEMBER_SECONDS = 60.0  # after the end of a lease
 _RECENT_BYTES = 16 * 1024 * 1024  # of the latest entries of all streams together
 
@@ -138,13 +140,43 @@ class StreamSession(ABC):
         self.waiters.wake(stream_id)
 
 
-class TaskReader:
+class _TaskWatcher:
     """Waits for the announcement of a task, whose id is that of its first stream."""
 
     position = sys.maxsize  # it reads no entries
 
     def __init__(self) -> None:
         self.waiter = Waiter()
+
+
+async def wait_for_task(
+    session: StreamSession,
+    subscribe: Callable[[UUID], None],
+    get: Callable[[UUID], Awaitable[TaskRecord | None]],
+    record: TaskRecord,
+    seconds: float,
+) -> None:
+    """Wait until a task is another one than this record, at most for so long.
+
+    It also ends when all readers of the session are woken. `subscribe` begins the announcements of
+    the task, also if this event loop writes its first stream.
+    """
+    task_id, waiters, reader = record.task_id, session.waiters, _TaskWatcher()
+    until, wake_all_count = session.loop.time() + seconds, waiters.wake_all_count
+    waiters.add(task_id, reader)
+    subscribe(task_id)
+    try:
+        while (left := until - session.loop.time()) > 0:
+            reader.waiter.clear()  # before the look, so that a change after it is noticed
+            stored = await get(task_id)
+            if stored is None or stored.revision != record.revision:
+                return
+            await reader.waiter.wait(min(_TASK_POLL, left))
+            if waiters.wake_all_count != wake_all_count:
+                return
+    finally:
+        waiters.remove(task_id, reader)
+        reader.waiter.close()
 
 
 class SharedFollower(Follower):

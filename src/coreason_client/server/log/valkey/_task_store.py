@@ -12,19 +12,18 @@ until the state of its task is stored, so a claim finds it if the process dies i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
 
 from ...._valkey_address import Script
 from ...errors import Fenced, LogUnavailable, UnknownStream
-from .._live import Waiter
 from .._rules import check_last_entries, digest, text
 from ..base import NewStream, Opened, StreamMeta
 from ..deliveries import Delivery, DeliveryStore
-from ..remote._owned import TaskReader
+from ..remote._owned import wait_for_task
 from ..tasks import (
     KEPT_REVISIONS,
     Begun,
@@ -213,22 +212,9 @@ def _pairs(flat: Sequence[bytes]) -> dict[tuple[str, str], bytes]:
     return found
 
 
-_POLL = 5.0  # seconds between two looks at a task, in case that an announcement was lost
 _AT_ONCE = 100
 _MOST_READ = 1_000  # tasks of one principal that can still change, for one list
 _FIELDS = ("principal", "context", "state", "changed", "data", "open", "version", "revisions")
-
-
-@contextmanager
-def _waiting(session: Session, task_id: UUID) -> Iterator[Waiter]:
-    reader = TaskReader()
-    session.waiters.add(task_id, reader)
-    session.subscription.subscribe(task_id)
-    try:
-        yield reader.waiter
-    finally:
-        session.waiters.remove(task_id, reader)
-        reader.waiter.close()
 
 
 class ValkeyTasks(TaskStore):
@@ -364,18 +350,9 @@ class ValkeyTasks(TaskStore):
 
     async def wait(self, record: TaskRecord, seconds: float) -> None:
         """Wait until a task is another one than this record, at most for so long."""
-        task_id = record.task_id
         session = self._session()
-        until, wake_all_count = session.loop.time() + seconds, session.waiters.wake_all_count
-        with _waiting(session, task_id) as waiter:
-            while (left := until - session.loop.time()) > 0:
-                waiter.clear()  # before the look, so that a change after it is noticed
-                stored = await self.get(task_id)
-                if stored is None or stored.revision != record.revision:
-                    return
-                await waiter.wait(min(_POLL, left))
-                if session.waiters.wake_all_count != wake_all_count:
-                    return
+        subscribe = session.subscription.subscribe
+        await wait_for_task(session, subscribe, self.get, record, seconds)
 
     async def value(self, task_id: UUID, name: str) -> bytes | None:
         """Return a value, None if there is none."""
