@@ -109,11 +109,14 @@ test-for: $(INSTALLED) ## run the tests of one source file: FILE=src/coreason_cl
 fuzz: $(INSTALLED) ## run the fuzz tests with more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -q -n 2 --timeout 3600 tests/fuzz $(SEARCHES)
 
-soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about 25 minutes
+soak: $(INSTALLED) ## test replicas under load and faults with three seeds, about 35 minutes
 	$(BIN)/python -m tests.soak --seed 1 2 3 $(SOAK_ARGS)
 
 mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
+
+frameworks: $(INSTALLED) ## run the programs of docs/other-frameworks.md; installs 700 MB
+	FRAMEWORKS=1 $(BIN)/pytest -q -n 2 tests/e2e/test_other_frameworks.py
 
 tck: $(INSTALLED) ## run the official A2A conformance kit in the folder DIR; TCK_ARGS are for the kit
 	@$(BIN)/python scripts/tck.py "$(DIR)" $(TCK_ARGS)

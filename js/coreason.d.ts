@@ -314,8 +314,28 @@ export class CAPClient {
   ): PacketStream;
   /** Reads a stream by its id, in a second tab or on another device. */
   follow(streamId: string, options?: CallOptions & { position?: Position | PythonPosition | null }): PacketStream;
+  /**
+   * Yields the answers of a conversation one after the other, without end, also those that others ask
+   * for; the agent needs `on_busy`. It begins with the answer that is being written, or with the next
+   * one; `position` is that of an answer which was read before. Read each answer before the next one.
+   */
+  followConversation(
+    conversationId: string,
+    options?: CallOptions & { position?: Position | PythonPosition | null },
+  ): AsyncGenerator<PacketStream, never, void>;
   /** Tells the agent to stop working on a stream. */
   cancel(streamId: string, options?: CallOptions): Promise<void>;
+  /**
+   * Sends a message to an agent that is still answering: to a stream, or to its id. Sent again with
+   * its `messageId`, it is delivered once; without one it gets a new one, which retries keep. Throws
+   * a `CAPRuntimeError` if the stream has ended (409), if its agent takes no messages or the stream is
+   * not known (404), or if too many are unread (429).
+   */
+  send(
+    stream: string | PacketStream | ChatStream<unknown>,
+    text: string,
+    options?: CallOptions & { messageId?: string },
+  ): Promise<void>;
   /** Returns the request for a user's message, for `assist`. */
   chatRequest(message: string, options?: ChatOptions): SentRequest;
 }

@@ -464,14 +464,14 @@ export class ResumeMachine {
       }
     }
     details.retryAfter = retryAfter(headers, this.#options.now);
-    const isCancel = this.#request.method === "DELETE";
+    const { unary } = this.#options;
     const outcome = status === 204 && headers.get("x-stream-outcome");
-    if (!isCancel && outcome && outcome !== "complete") {
+    if (!unary && outcome && outcome !== "complete") {
       const error = { code: outcome, message: "the stream has ended with this error", severity: "FATAL" };
       this.#handleError(error, details);
     }
     const { isAtStart, seq } = this.#numbering;
-    const isDone = isCancel
+    const isDone = unary
       ? status >= 200 && status < 300
       : status === 204 && (isAtStart || (outcome && seq >= 0)); // nothing follows
     if (isDone) {
@@ -885,8 +885,7 @@ export class PacketStream {
   }
 
   async cancel() {
-    if (!this.streamId) throw new CAPError("the stream has no id before its first response");
-    await this.#call.cancel(this.streamId);
+    await this.#call.cancel(idOf(this));
   }
 
   [Symbol.asyncIterator]() {
@@ -1084,9 +1083,28 @@ export class CAPClient {
     return this.#stream(PacketStream, { streamId, position }, options);
   }
 
-  async cancel(streamId, options) {
-    const quiet = { ...options, storage: null, onTrace() {} };
-    await this.#stream(PacketStream, { method: "DELETE", streamId }, quiet).next();
+  async *followConversation(conversation, { position, ...options } = {}) {
+    for (let after = position; ; ) {
+      const answer = this.#stream(PacketStream, { conversation, after }, options);
+      yield answer;
+      after = answer.position ?? after;
+    }
+  }
+
+  cancel(streamId, options) {
+    return this.#call({ method: "DELETE", streamId }, options);
+  }
+
+  async send(stream, text, { messageId: id = uuid4(), ...options } = {}) {
+    if (!isText(text)) throw new TypeError("the message must be a string");
+    const streamId = isObject(stream) ? idOf(stream) : stream;
+    const body = JSON.stringify({ id, text });
+    await this.#call({ method: "POST", streamId, path: "/messages", body }, options);
+  }
+
+  async #call(target, options) {
+    const call = { ...options, unary: true, storage: null, onTrace() {} };
+    await this.#stream(PacketStream, target, call).next();
   }
 
   chatRequest(message, { sessionId = uuid4(), userId = this.#options.userId, rewinds } = {}) {
@@ -1103,26 +1121,33 @@ export class CAPClient {
     };
   }
 
-  #stream(Kind, { request: given, position: from, streamId, method = "GET" }, options = {}) {
+  #stream(Kind, target, options = {}) {
+    const { request: given, position: from, conversation, after, streamId, path = "", ...sent } = target;
     const settings = withDefaults(this.#options, options);
     checkNumbers(settings);
     const position = from ? readPosition(from, streamId) : null;
     const id = streamId ?? position?.streamId;
-    if (!given && !isId(id)) throw new TypeError("streamId must be a UUID");
+    if (!given && !conversation && !isId(id)) throw new TypeError("streamId must be a UUID");
     const request = given ? { request_id: uuid4(), ...given } : null;
     const own = { ...this.#options.headers, ...settings.headers };
     const headers = { ...own, Accept: EVENT_STREAM };
-    const target = { method, url: `${this.url}/streams/${encodeURIComponent(id)}`, headers };
+    let first = { method: "GET", url: `${this.url}/streams/${id}${path}`, headers, ...sent };
     if (request) {
-      headers["Content-Type"] = "application/json";
       headers["X-Request-ID"] = request.request_id;
       const body = JSON.stringify(request);
-      Object.assign(target, { method: "POST", url: `${this.url}/assist`, body });
+      first = { method: "POST", url: `${this.url}/assist`, headers, body };
     }
+    if (conversation) {
+      const name = conversation.split("/").map(encodeURIComponent).join("/");
+      first.url = `${this.url}/conversations/${name}/events`;
+    }
+    if (first.body) headers["Content-Type"] = "application/json";
+    const before = after && readPosition(after);
+    const begin = before && (before.lastEventId ?? `${before.streamId}:${before.seq}`);
     const attempt = (cursor) =>
-      cursor ? { ...target, headers: { ...headers, "Last-Event-ID": cursor } } : target;
+      (cursor ??= begin) ? { ...first, headers: { ...headers, "Last-Event-ID": cursor } } : first;
     const redact = (text) => this.#sender.redact(text, own);
-    const expected = request ? null : id.toLowerCase();
+    const expected = id && !request ? id.toLowerCase() : null;
     return new Kind({
       ...settings,
       request,
@@ -1132,6 +1157,11 @@ export class CAPClient {
       machine: (start) => new ResumeMachine(attempt, { ...settings, redact, expected, ...start }),
     });
   }
+}
+
+function idOf({ streamId }) {
+  if (!streamId) throw new CAPError("the stream has no id before its first response");
+  return streamId;
 }
 
 /** Also one of the Python client. */

@@ -17,6 +17,7 @@ import pytest
 
 FOLDER: Final = Path(sys.prefix) / "clients"
 INSTALL_SECONDS: Final = 50
+ENVIRONMENT_SECONDS: Final = 300  # with dependencies
 RUN_SECONDS: Final = 20
 
 
@@ -24,6 +25,16 @@ def python_packages(*packages: str) -> Path:
     """Return a folder with packages of PyPI, without their dependencies."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "."]
     return _installed("-".join(packages), [*pip, *packages])
+
+
+def python_environment(*packages: str) -> Path:
+    """Return a folder with packages of PyPI and their dependencies, for PYTHONPATH.
+
+    They come before those of this environment, which has what they leave out.
+    """
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", "."]
+    name = "-".join(["environment", *packages])
+    return _installed(name, [*pip, *packages], ENVIRONMENT_SECONDS)
 
 
 def npm_package(*packages: str) -> Path:
@@ -36,7 +47,7 @@ def npm_package(*packages: str) -> Path:
     return _installed("-".join(packages).replace("/", "-"), npm)
 
 
-def _installed(name: str, command: list[str]) -> Path:
+def _installed(name: str, command: list[str], seconds: float = INSTALL_SECONDS) -> Path:
     folder = FOLDER / name
     if folder.exists():
         return folder
@@ -48,7 +59,7 @@ def _installed(name: str, command: list[str]) -> Path:
             cwd=made,
             env=_with_authorities(),
             check=True,
-            timeout=INSTALL_SECONDS,
+            timeout=seconds,
             capture_output=True,
         )
         made.rename(folder)

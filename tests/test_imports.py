@@ -132,10 +132,12 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.server": {
         "server core",
         "coreason_client._lazy",
+        "coreason_client.adapters",  # recognises the objects of frameworks
         "coreason_client.a2a",  # the card of an agent that is served over A2A
         "coreason_client.server.a2a",
         "coreason_client.server.ag_ui",
         "coreason_client.server.ai_sdk",
+        "coreason_client.server.answer",
         "coreason_client.server.cap",
         "coreason_client.server.openai",
         "coreason_client.server.durable",
@@ -153,7 +155,7 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.server._off_loop": {"server core"},
     "coreason_client.server._options": {"server core"},
     "coreason_client.server._outage": {"server core"},
-    "coreason_client.server._packet_names": set(),
+    "coreason_client.server._names": set(),
     "coreason_client.server.parts": {"server core"},
     "coreason_client.server.stream": {
         "server core",
@@ -240,6 +242,16 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server.log",
         "coreason_client.server.observe",
     },
+    # Frameworks are imported by name, when an object of theirs is served.
+    "coreason_client.adapters": {
+        "coreason_manifest.definitions",
+        "coreason_client.agents",  # the conversation as messages for a model
+        "coreason_client.errors",
+        "coreason_client.llm",
+        "coreason_client.llm.providers",  # items and tokens of the Responses API
+        "coreason_client.server",
+        "coreason_client.server.engine",
+    },
     "coreason_client.agents": {
         "coreason_manifest.definitions",
         "coreason_client.errors",
@@ -268,6 +280,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_client.server",
         "coreason_client.server.log",  # its backup
         "coreason_client.inspector",
+        "coreason_client.adapters",
         "coreason_client.agents",
         "coreason_client.testing._chaos",  # the proxy of `coreason chat --chaos`
     },
@@ -297,7 +310,7 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client.server._off_loop",
         "coreason_client.server._options",
         "coreason_client.server._outage",
-        "coreason_client.server._packet_names",
+        "coreason_client.server._names",
         "coreason_client.server.parts",
     },
     "core": {
@@ -392,6 +405,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "coreason_client.server.http",
         "coreason_client.server.page",
         "coreason_client.server.process",
+        "coreason_client.server.resumable",
     ),
     "jwt": ("coreason_client.a2a._card_keys",),
     "cryptography": ("coreason_client.a2a._card_keys",),

@@ -11,7 +11,8 @@ import pytest
 from scripts.measure_code import FIGURES, Figure
 
 NOT_REACHED = {
-    "hand-written code lines": 69_478,
+    "Python files in src": 526,
+    "hand-written code lines": 71_687,
     "files that one CAP request enters, client and server": 71,
 }
 

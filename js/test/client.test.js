@@ -192,6 +192,39 @@ describe("follow", () => {
   });
 });
 
+describe("followConversation", () => {
+  test("yields one answer after the other, after the position of the one before", async () => {
+    const { client, paper } = play([
+      { chunks: ["w1"] }, { chunks: ["w2", "close3"] }, { chunks: ["B:w1", "B:FATAL2"] }, { chunks: ["w1", "close2"] },
+    ]);
+    const seen = [];
+    for await (const answer of client.followConversation("a/b c")) {
+      const { items, error } = await readAll(answer);
+      seen.push([items.map(({ stream_id, seq }) => [stream_id, seq]), error?.streamError?.severity ?? null]);
+      if (seen.length === 3) break;
+    }
+    assert.deepEqual(seen, [
+      [[[A, 1], [A, 2], [A, 3]], null],
+      [[[B, 1]], "FATAL"],
+      [[[A, 1], [A, 2]], null],
+    ]);
+    assert.deepEqual(paper.cursors, [null, `${A}:1`, `${A}:3`, `${B}:2`]);
+    assert.deepEqual(new Set(paper.requests.map(({ method, url }) => `${method} ${url}`)),
+      new Set(["GET https://agent.example/conversations/a/b%20c/events"]));
+  });
+
+  test("begins after a position, also one of the Python client", async () => {
+    for (const position of [at(1), { stream_id: A, seq: 1, cursor: `${A}:1` }, { stream_id: A, seq: 1 }]) {
+      const { client, paper } = play([{ refused: "reset" }, { chunks: ["B:w1", "B:close2"] }]);
+      for await (const answer of client.followConversation("c", { position })) {
+        assert.deepEqual((await readAll(answer)).items.length, 2);
+        break;
+      }
+      assert.deepEqual(paper.cursors, [`${A}:1`, `${A}:1`]);
+    }
+  });
+});
+
 describe("cancel", () => {
   // proves: JS-cancel
   test("sends DELETE, and again after a failure", async () => {
@@ -246,6 +279,94 @@ describe("cancel", () => {
     await stream.next();
     await stream.cancel();
     assert.equal(paper.requests[1].method, "DELETE");
+  });
+});
+
+describe("send", () => {
+  const stored = { status: 202, body: "{}" };
+  const refusal = (status, detail) => ({ status, body: JSON.stringify({ detail }) });
+
+  // proves: JS-send
+  test("sends the message with an id that retries keep", async () => {
+    const { client, paper } = play([{ refused: "reset" }, { status: 503 }, stored]);
+    await client.send(A, "also in French", { headers: { "X-Tenant": "t1" } });
+    const [first, ...again] = paper.requests.map(({ method, url, headers, body: sent }) =>
+      ({ method, url, sent, headers: [...headers] }));
+    assert.deepEqual([first.method, first.url], ["POST", `https://agent.example/streams/${A}/messages`]);
+    const { id, ...rest } = JSON.parse(first.sent);
+    assert.match(id, /^[0-9a-f-]{36}$/);
+    assert.deepEqual(rest, { text: "also in French" });
+    const headers = Object.fromEntries(first.headers);
+    assert.deepEqual([headers.authorization, headers["content-type"], headers["x-tenant"], headers["x-team"]],
+      [`Bearer ${KEY}`, "application/json", "t1", "blue"]);
+    assert.deepEqual(again, [first, first]);
+  });
+
+  test("two messages have two ids, and one can be given", async () => {
+    const { client, paper } = play(Array(3).fill(stored));
+    await client.send(A, "x");
+    await client.send(A, "x");
+    await client.send(A, "x", { messageId: "mine" });
+    const ids = paper.requests.map(({ body: sent }) => JSON.parse(sent).id);
+    assert.deepEqual([new Set(ids).size, ids[2]], [3, "mine"]);
+  });
+
+  test("takes an open stream, once it has an id", async () => {
+    const headers = { "content-type": "text/event-stream", "x-stream-id": A };
+    const { client, paper } = play([{ headers, chunks: ["w1", "close2"] }, stored]);
+    const stream = client.chat("Hello");
+    await assert.rejects(client.send(stream, "x"), { name: "CAPError", message: /no id before/ });
+    await stream.next();
+    await client.send(stream, "x");
+    assert.equal(paper.requests[1].url, `https://agent.example/streams/${A}/messages`);
+    assert.deepEqual((await readAll(stream)).error, null);
+  });
+
+  for (const [status, detail] of [
+    [409, "The stream has ended: send a new request."],
+    [404, "This agent has no inbox."],
+    [429, "The agent has not read the messages before this one."],
+  ]) {
+    test(`a refusal with ${status} is an error with the sentence of the server`, async () => {
+      const { client } = play([refusal(status, detail)]);
+      await assert.rejects(client.send(A, "x"), (error) => {
+        assert.deepEqual([error.name, error.statusCode, error.method], ["CAPRuntimeError", status, "POST"]);
+        return error.message.endsWith(`HTTP ${status}: ${detail}`);
+      });
+    });
+  }
+
+  test("no answer is an error after the retries", async () => {
+    const { client } = play(Array(3).fill({ refused: "reset" }), { maxRetries: 2 });
+    await assert.rejects(client.send(A, "x"), { name: "CAPConnectionError", attempts: 3 });
+  });
+
+  test("a signal ends it, also between two attempts", BOUNDED, async () => {
+    const silent = () => new Promise(() => {});
+    const failing = async () => { throw new TypeError("fetch failed"); };
+    for (const fetch of [silent, failing]) {
+      const client = new CAPClient("https://agent.example", { fetch, backoff: { first: 60_000 } });
+      const controller = new AbortController();
+      const sent = client.send(A, "x", { signal: controller.signal });
+      setTimeout(() => controller.abort("gone"), 30);
+      await assert.rejects(sent, (reason) => reason === "gone");
+    }
+  });
+
+  test("touches neither storage nor trace", async () => {
+    const storage = { save: assert.fail, clear: assert.fail };
+    await play([stored], { storage, onTrace: assert.fail }).client.send(A, "x");
+  });
+
+  test("a message is text, and a stream has an id", async () => {
+    const { client, paper } = play([]);
+    for (const text of [undefined, 1, {}]) {
+      await assert.rejects(client.send(A, text), { name: "TypeError", message: /must be a string/ });
+    }
+    for (const id of [undefined, null, "..", "x"]) {
+      await assert.rejects(client.send(id, "x"), { name: "TypeError", message: /must be a UUID/ });
+    }
+    assert.equal(paper.requests.length, 0);
   });
 });
 

@@ -58,14 +58,17 @@ if TYPE_CHECKING:
     from .cap.errors import CAPTimeoutError as CAPTimeoutError
     from .cap.position import Position as Position
     from .cap.streams import AsyncChatStream as AsyncChatStream
+    from .cap.streams import AsyncConversationStream as AsyncConversationStream
     from .cap.streams import AsyncPacketStream as AsyncPacketStream
     from .cap.streams import ChatStream as ChatStream
+    from .cap.streams import ConversationStream as ConversationStream
     from .cap.streams import PacketStream as PacketStream
     from .errors import ArgumentError as ArgumentError
     from .errors import CoreasonError as CoreasonError
     from .errors import MissingExtraError as MissingExtraError
     from .llm import AsyncLLMClient as AsyncLLMClient
     from .llm import AsyncLLMStream as AsyncLLMStream
+    from .llm import LLMApprovalRequired as LLMApprovalRequired
     from .llm import LLMAuthenticationError as LLMAuthenticationError
     from .llm import LLMBudgetError as LLMBudgetError
     from .llm import LLMClient as LLMClient
@@ -145,8 +148,10 @@ _NAMES_BY_MODULE = {
     ".cap.position": ("Position",),
     ".cap.streams": (
         "AsyncChatStream",
+        "AsyncConversationStream",
         "AsyncPacketStream",
         "ChatStream",
+        "ConversationStream",
         "PacketStream",
     ),
     ".errors": (
@@ -177,6 +182,7 @@ _NAMES_BY_MODULE = {
         "LLMTimeoutError",
         "LLMRunLimitError",
         "LLMRunTimeoutError",
+        "LLMApprovalRequired",
         "LLMToolError",
         "ToolAbort",
         "generate",

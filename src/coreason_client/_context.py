@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import asyncio  # a program with the sync client does not need it
 
 __all__ = [
+    "caller_headers",
     "current_stream",
     "durable_stream",
     "durable_sync_stream",
@@ -77,6 +78,15 @@ def durable_sync_stream() -> Any:
     """Return the stream of the durable agent that is a plain function and calls, otherwise None."""
     agent = _agent.get()
     return _sync_stream.get() if agent is not None and agent.durable else None
+
+
+def caller_headers() -> dict[str, str]:
+    """Return the header that names the stream of the agent that calls; empty outside agents.
+
+    A server with an order of answers must know it: an agent must not wait for its own end.
+    """
+    stream = current_stream()
+    return {} if stream is None else {"X-Caller-Stream-ID": str(stream.stream_id)}
 
 
 # The W3C trace context of the caller's span as headers, and the names of errors. Pure.

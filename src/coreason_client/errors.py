@@ -39,6 +39,7 @@
     │   ├── LLMRunLimitError      a run with tools has reached one of its limits
     │   │   └── LLMRunTimeoutError    its time limit; also an LLMTimeoutError
     │   ├── LLMToolError          a tool has failed too often in a run
+    │   ├── LLMApprovalRequired   a tool call needs an approval
     │   └── ToolAbort             a tool has ended the run
     ├── LogError                  an operation of a server's log failed
     │   ├── Fenced                another process has taken over the stream

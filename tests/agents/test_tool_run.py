@@ -2,22 +2,24 @@
 
 import asyncio
 import json
+import threading
 from collections import Counter
 from typing import Any
 
 import pytest
 
+from coreason_client import CAPClient
 from coreason_client.agents.llm import llm_agent
-from coreason_client.llm import LLMRateLimitError, LLMRequestError, ToolAbort
-from coreason_client.server import AgentStream, ServiceRequest
+from coreason_client.llm import LLMRateLimitError, LLMRequestError, Tool, ToolAbort
+from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
+from tests.cli.models import MODEL, chunk, model, spoken, streamed
 from tests.cli.models import Model as Served
-from tests.cli.models import chunk, model, spoken, streamed
 from tests.llm.server import Replied
 from tests.llm.tools.answers import response
 from tests.llm.tools.scripted import Model
 
 from . import durable
-from .test_llm import events, failure, read, request, serving, text
+from .test_llm import events, failure, llm_client, read, request, serving, text
 
 CITIES = ["Rome", "Oslo"]
 
@@ -99,6 +101,33 @@ def test_calls_and_results_are_events_of_the_stream() -> None:
 
 def _roles(served: Served) -> list[str]:
     return [role for role, _ in served.sent()]
+
+
+def test_a_message_to_the_running_agent_goes_to_the_model_with_the_results() -> None:
+    called_now, said_now = threading.Event(), threading.Event()
+
+    def slow(city: str) -> str:
+        """Return the weather, when the user has said more."""
+        called_now.set()
+        assert said_now.wait(10)
+        return "blue"
+
+    with model(called("Rome"), said("Blue.")) as served:
+        tools = [Tool(slow, name="weather")]
+        app = AgentApp(llm_agent(MODEL, client=llm_client(served), tools=tools), inbox=True)
+        with (
+            running(app) as server,
+            CAPClient(server.url, "key") as client,
+            client.assist(request("What is the weather?")) as packets,
+        ):
+            first = next(packets)
+            assert called_now.wait(10)
+            client.send(first.stream_id, "In Fahrenheit, please.")
+            said_now.set()
+            assert text([first, *packets]) == "Blue."
+        sent = served.sent()
+    assert [role for role, _ in sent] == ["user", "assistant", "tool", "user"]
+    assert sent[-1] == ("user", "In Fahrenheit, please.")
 
 
 def test_calls_can_be_hidden() -> None:

@@ -281,6 +281,7 @@ def test_an_agent_of_a2a(serve: Serve, tabs: Tabs) -> None:
         "adds_key": False,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
+        "inbox": False,
         "documents": False,
         "card": card,
     }

@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -118,6 +118,7 @@ class Script:
     """A reader whose lines are given, and who answers yes or no."""
 
     editing = True
+    typed = ""
 
     def __init__(self, *lines: str | type[BaseException] | BaseException, yes: bool = True) -> None:
         self._lines: Iterator[str | type[BaseException] | BaseException] = iter(lines)
@@ -129,6 +130,9 @@ class Script:
             return line
         raise line
 
+    def typing(self, say: Callable[[str], object]) -> str:
+        return ""
+
     def switch_mode(self) -> str:
         return "switched"
 
@@ -139,6 +143,8 @@ class Script:
 class Echo:
     """A partner that answers with the question."""
 
+    says = True
+
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[str]]] = []
         self.answer = ""
@@ -148,7 +154,7 @@ class Echo:
         if attached.content == b"":
             raise AttachFailure(attached.name, "the file is empty")
 
-    def ask(self, text: str, attached: Sequence[Attached]) -> None:
+    def ask(self, text: str, attached: Sequence[Attached], reader: object) -> None:
         self.asked.append((text, [one.filename for one in attached]))
         self.answer = f"You said {text}"
         if text == "stop":
@@ -188,6 +194,15 @@ def test_a_second_ctrl_c_on_an_empty_line_leaves() -> None:
     assert held(LineCleared("half"), LineCleared("a line"), "one", LineCleared(""), "two").asked
     with pytest.raises(KeyboardInterrupt):
         held("one", LineCleared("half a line"), LineCleared(""))
+
+
+def test_a_stopped_answer_discards_what_was_typed() -> None:
+    reader = Script()
+    conversation = PromptConversation(Echo(), "echo", reader)
+    for line, left in (("one", "waits"), ("stop", "")):
+        reader.typed = "waits"  # typed during the answer
+        conversation.handle(line)
+        assert reader.typed == left
 
 
 def test_the_id_is_shown_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
 """The effect of Enter, Alt-Enter and Ctrl-C depends on the text."""
 
 from coreason_client.cli.prompt._line_rules import (
+    SAY_LINE,
     Edit,
     after_alt_enter,
     after_enter,
+    after_keys,
     after_typed_ahead,
     leaves_after_ctrl_c,
 )
@@ -70,3 +72,31 @@ def test_one_line_that_was_typed_ahead_is_sent_and_several_wait(
     typed: str, multi: bool, text: str, sends: bool
 ) -> None:
     assert after_typed_ahead(typed, multi=multi) == (text, sends)
+
+
+@each(
+    ("typed", "text"),
+    [
+        ("ab\x7f\x7fc", "c"),
+        ("a\bb", "b"),
+        ("\x7fa\n\x7fb", "a\nb"),
+        ("one\ntwo\x15\x7fthree", "one\nthree"),
+        ("漢字\x7f", "漢"),
+    ],
+)
+def test_backspace_and_ctrl_u_edit_the_last_line(typed: str, text: str) -> None:
+    assert after_keys(typed) == text
+
+
+@each(
+    ("typed", "said", "rest"),
+    [
+        ("/say a\n", ["a"], ""),
+        ("/say  a 'b' \n/say c\n/say d", ["a 'b'", "c"], "/say d"),
+        ("one\n/say a\ntwo", ["a"], "one\ntwo"),
+        ("/say\n/say \n/saying a\n //say a\n", [], "/say\n/say \n/saying a\n //say a\n"),
+    ],
+)
+def test_only_a_say_line_that_was_ended_is_said(typed: str, said: list[str], rest: str) -> None:
+    assert SAY_LINE.findall(typed) == said
+    assert SAY_LINE.sub("", typed) == rest

@@ -32,6 +32,8 @@ from tests.each import each
         (" /etc is full", "/etc is full"),
         ("/etc/hosts\nis wrong", "/etc/hosts\nis wrong"),
         ("//etc\nis full", "/etc\nis full"),
+        ("/say  'hello' there ", Command("say", "'hello' there")),
+        ("/say", Mistake("/say needs a text: /say TEXT")),
         ("/new now", Mistake("/new takes nothing after it.")),
         ("/save", Mistake("/save needs the name of a file: /save FILE")),
         ("/attach  ", Mistake("/attach needs the name of a file: /attach FILE")),
@@ -67,13 +69,15 @@ def test_the_help_fits_the_width_and_names_the_keys_of_the_editor() -> None:
     plain = command_help(80, editing=False)
     assert "Alt-Enter" not in plain
     assert "/multi" not in plain
+    assert "/say TEXT" in command_help(80, editing=True, says=True)
+    assert "/say" not in text + command_help(80, editing=False, says=True)
 
 
 @each(
     ("before", "words"),
     [
-        ("/", ["/help", "/id", "/new", "/attach ", "/save ", "/multi", "/exit"]),
-        ("/s", ["/save "]),
+        ("/", ["/help", "/id", "/say ", "/new", "/attach ", "/save ", "/multi", "/exit"]),
+        ("/s", ["/say ", "/save "]),
         ("/x", []),
         ("/save ", []),
         (" /s", []),

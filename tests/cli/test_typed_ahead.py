@@ -27,6 +27,21 @@ def test_complete_and_unfinished_lines_are_taken(typed: str) -> None:
         os.close(theirs)
 
 
+def test_a_terminal_of_others_is_left_alone_during_an_answer() -> None:
+    """A job in the background would be stopped."""
+    ours, theirs = pty.openpty()
+    try:
+        before = termios.tcgetattr(theirs)
+        os.write(ours, b"one\r")
+        assert select.select([ours], [], [], 30)[0]
+        assert typed_ahead(theirs, keeps_raw=True) == ""
+        assert termios.tcgetattr(theirs) == before
+        assert typed_ahead(theirs) == "one\n"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 def test_a_pipe_has_nothing() -> None:
     ours, theirs = os.pipe()
     try:

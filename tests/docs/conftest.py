@@ -29,7 +29,7 @@ async def parrot(request: ServiceRequest, stream: AgentStream) -> None:
 @pytest.fixture(scope="module")
 def services() -> Iterator[Services]:
     with ExitStack() as stack:
-        agent = stack.enter_context(running(AgentApp(parrot, a2a=True)))
+        agent = stack.enter_context(running(AgentApp(parrot, a2a=True, on_busy="wait")))
         model = stack.enter_context(fake_model())
         known = {
             "https://agent.example": agent.url,

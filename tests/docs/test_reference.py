@@ -29,8 +29,9 @@ PUBLIC = [
     *(
         f"coreason_client.{name}"
         for name in (
-            *("a2a", "agents.guide", "agents.llm", "errors", "inspector", "llm"),
-            *("server", "server.log", "sse", "testing"),
+            *("a2a", "adapters.langgraph", "adapters.openai_agents", "agents.guide"),
+            *("agents.llm", "errors", "inspector"),
+            *("llm", "server", "server.log", "sse", "testing"),
         )
     ),
     *(
@@ -132,6 +133,8 @@ def test_no_other_module_exports_a_name_of_its_own_to_users(package: ModuleType)
 
 NOT_FOR_USERS = {
     *("coreason_client.cap", "coreason_client.cli", "coreason_client.agents"),
+    # Each adapter has its own page: an example needs the framework.
+    "coreason_client.adapters",
     # All their names are in the package above them.
     *("coreason_client.testing.contracts", "coreason_client.testing.faults"),
     *(f"coreason_client.llm.{name}" for name in ("observe", "providers", "router", "tools")),

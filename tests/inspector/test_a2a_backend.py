@@ -63,6 +63,7 @@ def test_the_page_gets_the_card_in_one_shape(page: httpx2.Client, face: str) -> 
         "adds_key": False,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
+        "inbox": False,
         "documents": False,
     }
 

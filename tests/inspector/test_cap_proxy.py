@@ -203,6 +203,7 @@ def test_neither_the_key_nor_the_headers_reach_the_page(
         "adds_key": True,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
+        "inbox": False,
         "documents": False,
         "card": None,
     }

@@ -12,8 +12,10 @@ import pytest
 
 from coreason_client import CAPClient, __version__
 from coreason_client.cap.answer import WITH_REWINDS
+from coreason_client.server import AgentApp, running
 from coreason_manifest.definitions.service import ServiceRequest
 from tests.browser import tools
+from tests.server.test_inbox import talking
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "js"
@@ -82,6 +84,38 @@ def without_ids(request: ServiceRequest) -> dict[str, Any]:
     for name in ("request_id", "root_request_id", "timestamp"):
         del fields["payload"][name]
     return fields
+
+
+# A message to a running agent
+
+TALK = """
+import { CAPClient } from "./coreason.js";
+const client = new CAPClient(process.argv[1]);
+const stream = client.chat("hi");
+const said = [(await stream.next()).value];
+for (const word of ["a", "b", "a"]) await client.send(stream, word, { messageId: word });
+await client.send(stream.streamId, "stop");
+for await (const text of stream) said.push(text);
+const refused = await client.send(stream, "late").catch((error) => error);
+console.log(JSON.stringify([said.join(""), refused.name, refused.statusCode, refused.message]));
+"""
+
+
+def talk(node: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    with running(AgentApp(talking, **options)) as server:
+        return run(node, "--input-type=module", "--eval", TALK, server.url)
+
+
+def test_it_talks_to_a_running_agent(node: str) -> None:
+    said, name, status, message = json.loads(talk(node, inbox=True).stdout)
+    assert (said, name, status) == ("ready a b stop ", "CAPRuntimeError", 409)
+    assert message.endswith("HTTP 409: The stream has ended: send a new request.")
+
+
+def test_an_agent_without_an_inbox_takes_no_message(node: str) -> None:
+    result = talk(node)
+    assert "CAPRuntimeError" in result.stderr
+    assert "HTTP 404" in result.stderr
 
 
 # The package

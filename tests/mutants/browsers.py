@@ -53,7 +53,7 @@ MUTANTS = (
         _TICKETS,
     ),
     _mutant(
-        "http/_auth.py",
+        "_names.py",
         "the subject of a ticket is the owner of a key",
         'return f"{_encoded(agent_id)}/tickets/{_encoded(subject)}"',
         'return f"{_encoded(agent_id)}/{_encoded(subject)}"',

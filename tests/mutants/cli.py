@@ -42,8 +42,37 @@ _MARKDOWN = f"{_OUTPUT}/_markdown.py"
 _MARKDOWN_TESTS = ("tests/cli/test_markdown.py",)
 _TABLE = f"{_OUTPUT}/_lines.py"
 _TABLE_TESTS = ("tests/cli/test_table.py",)
+_PROMPT = f"{_CLI}/prompt"
 
 MUTANTS = (
+    Mutant(
+        "a line of /say is sent before Enter",
+        f"{_PROMPT}/_line_rules.py",
+        '(.*\\S)[ \\t]*\\n"',
+        '(.*\\S)[ \\t]*\\n?"',
+        ("tests/cli/test_key_rules.py",),
+    ),
+    Mutant(
+        "Ctrl-C keeps what was typed during an answer",
+        f"{_CLI}/_conversation.py",
+        'self._reader.typed = ""',
+        "self._reader.typed += self._reader.typed",
+        ("tests/cli/test_conversation.py::test_a_stopped_answer_discards_what_was_typed",),
+    ),
+    Mutant(
+        "a background job reads keys during an answer",
+        f"{_PROMPT}/_editor.py",
+        "if keeps_raw and os.tcgetpgrp(fd) != os.getpgrp():",
+        "if False:",
+        ("tests/cli/test_typed_ahead.py",),
+    ),
+    Mutant(
+        "a refused message is not reported at the terminal",
+        f"{_CLI}/chat/_service.py",
+        'print_stderr(f"Not sent: ',
+        'str(f"Not sent: ',
+        ("tests/cli/test_say.py::test_a_message_after_the_end_says_why_it_was_not_sent",),
+    ),
     Mutant(
         "the URL of the example is not quoted",
         f"{_CLI}/serve/_serving.py",

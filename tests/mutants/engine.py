@@ -375,11 +375,12 @@ _ROUTES = (
         'if cursor is None or ":" in text:',
         "if cursor is None:",
     ),
-    _mutant(
-        "cap/_routes.py",
+    Mutant(
         "a reader at the end of a dropped stream gets an error",
+        "coreason_client/server/http/_stream_response.py",
         "if meta.outcome is not None and after.seq == meta.last_seq:",
         "if meta.outcome is not None and after.seq == meta.last_seq and not meta.body_gone:",
+        (f"{_T}/cap/test_routes.py",),
     ),
     _mutant(
         "cap/_routes.py",

@@ -56,9 +56,15 @@ MUTANTS = (
     ),
     _client(
         "in JavaScript, an answer that failed is complete after a resume",
-        'if (!isCancel && outcome && outcome !== "complete") {',
+        'if (!unary && outcome && outcome !== "complete") {',
         "if (false) {",
         "wire_cases",
+    ),
+    _client(
+        "in JavaScript, a message that was refused counts as sent",
+        "? status >= 200 && status < 300",
+        "? true",
+        "client",
     ),
     _client(
         "in JavaScript, a packet is delivered twice",

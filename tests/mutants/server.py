@@ -66,7 +66,7 @@ _IN_THE_APPENDER = (
         _APPENDER,
     ),
     _mutant(
-        "cap/_routes.py",
+        "http/_stream_response.py",
         "a 204 does not name the outcome",
         'headers={"X-Stream-Outcome": meta.outcome}',
         "headers={}",
@@ -380,8 +380,8 @@ _FOR_REQUESTS = (
     ),
     _anywhere(
         "packets that are no longer kept are served",
-        "        if meta.body_gone:\n            raise PositionGone(meta.stream_id, after.seq)",
-        "        if False:\n            raise PositionGone(meta.stream_id, after.seq)",
+        "    if meta.body_gone:\n        raise PositionGone(meta.stream_id, after.seq)",
+        "    if False:\n        raise PositionGone(meta.stream_id, after.seq)",
         f"{_REFUSALS}::test_a_position_that_is_gone_gets_410_for_a_day",
     ),
     _anywhere(

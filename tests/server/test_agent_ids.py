@@ -9,10 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, ServiceRequest
+from coreason_client.server import (
+    AgentApp,
+    AgentStream,
+    MemoryStreamLog,
+    ServiceRequest,
+    SyncAgentStream,
+    create_ticket,
+    running,
+)
 from coreason_client.server._agent_ids import agent_name, default_agent_id
+from coreason_client.server._names import (
+    ANONYMOUS,
+    full_principal,
+    parse_principal,
+    ticket_principal,
+)
 from tests.preloaded import run_preloaded
+
+from .peer import Peer
 
 ROOT = Path(__file__).parents[2]
 MODULE = __name__
@@ -122,3 +140,29 @@ def test_the_same_agent_and_other_ids_and_logs_are_not_reported(
 def test_agents_with_the_same_name_have_their_own_streams() -> None:
     ids = {repr(AgentApp(agent)) for agent in (assist, make())}
     assert len(ids) == 2
+
+
+@given(*[st.text(st.characters(codec="utf-8"), min_size=1)] * 2)
+def test_an_owner_stands_for_its_caller(agent_id: str, name: str) -> None:
+    kind = "anybody" if name == ANONYMOUS else "key"
+    assert parse_principal(full_principal(agent_id, name)) == (name, kind)
+    assert parse_principal(ticket_principal(agent_id, name)) == (name, "ticket")
+
+
+def test_an_agent_knows_its_caller() -> None:
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write(":".join(stream.principal))
+
+    def plain(_: ServiceRequest, stream: SyncAgentStream) -> None:
+        stream.write(stream.principal.name)
+
+    secret = "s" * 32
+    with running(AgentApp(agent, api_keys={"k": "Ann/%2F"}, ticket_secrets=[secret])) as server:
+        for key, shown in (("k", "Ann/%2F:key"), (create_ticket(secret, "Bo b"), "Bo b:ticket")):
+            peer = Peer(server.url, key)
+            assert peer.ask().text == shown
+            peer.close()
+    with running(AgentApp(plain)) as server:
+        peer = Peer(server.url)
+        assert peer.ask().text == ANONYMOUS
+        peer.close()

@@ -61,6 +61,8 @@ def test_every_argument_reaches_the_option_of_its_name() -> None:
         "agent_id": "one",
         "version": "two",
         "on_abandoned": "cancel",
+        "on_busy": "wait",
+        "inbox": True,
         "final_retention": 10_000.0,
         "durable": False,
         "root_path": "/three",
@@ -77,7 +79,9 @@ def test_every_argument_reaches_the_option_of_its_name() -> None:
 @pytest.mark.parametrize(
     "name",
     sorted(
-        option_names() - RENAMED - {"agent_id", "version", "on_abandoned", "durable", "root_path"}
+        option_names()
+        - RENAMED
+        - {"agent_id", "version", "on_abandoned", "on_busy", "inbox", "durable", "root_path"}
     ),
 )
 def test_numbers_out_of_range_are_refused_by_name(name: str) -> None:

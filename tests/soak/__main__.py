@@ -54,9 +54,11 @@ def _wrong(rows: Sequence[Row]) -> list[Row]:
 
 
 def _summary(errors: str) -> str:
-    """Return each kind of line once, with its count, and then the last lines."""
+    """Return each kind of line once, with its count, the first traceback, and the last lines."""
     kinds = Counter(re.sub(r"[0-9a-f-]{36}|[0-9]+", "N", line) for line in errors.splitlines())
     lines = [f"{number:6} {line}" for line, number in kinds.most_common(20)]
+    _, found, traceback = errors.partition("Traceback")
+    lines += f"{found}{traceback}".splitlines()[:40] if found else []
     return "\n".join([*lines, *errors.splitlines()[-40:]])
 
 

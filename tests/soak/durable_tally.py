@@ -1,5 +1,6 @@
-"""Counts errors in what was read of durable agents. No I/O."""
+"""Counts errors in what was read of durable agents, and shows them."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -36,12 +37,19 @@ class DifferingReading(Reading):
     def complete(self) -> None:
         """Record that the iteration ended, and count the packets with wrong content."""
         Reading.complete(self)
-        self.wrong += wrong_packets(self.order, self.valid)
+        self._check_content()
 
     def ended_with(self, code: str, stream_id: UUID, seq: int, now: float) -> None:
         """Record the error at the end, and count the packets before it with wrong content."""
         Reading.ended_with(self, code, stream_id, seq, now)
-        self.wrong += wrong_packets(self.order, self.valid)
+        self._check_content()
+
+    def _check_content(self) -> None:
+        wrong = wrong_packets(self.order, self.valid)
+        if wrong:
+            self.wrong += wrong
+            runs = [runs_of(self.order, packet, at) for at, packet in enumerate(self.valid, 1)]
+            print(f"  wrong content, {self.end}: {self.summary}: runs {runs}", file=sys.stderr)
 
     @property
     def too_short(self) -> bool:
@@ -68,6 +76,12 @@ def wrong_packets(order: Order, packets: Sequence[Packet]) -> int:
         sum(not _is_right(order, packet, index, run) for index, packet in enumerate(packets, 1))
         for run in runs
     )
+
+
+def runs_of(order: Order, packet: Packet, index: int) -> str:
+    """Return the runs that a packet may be of, as text: `-` for none, `*` for any."""
+    runs = [run for run in range(1, 22) if _is_right(order, packet, index, run)]
+    return "*" if len(runs) > 1 else str(runs[0]) if runs else f"- {packet.seq}"
 
 
 def _is_right(order: Order, packet: Packet, index: int, run: int) -> bool:

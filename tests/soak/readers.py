@@ -10,7 +10,6 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .tally import HUNG, Reading
 
-HUNG_AFTER = 45.0  # seconds without a packet
 ASK_AGAIN_AFTER = 0.5
 READ_TIMEOUT = 6.0  # notices a frozen replica; a healthy one sends comments more often
 RETRIES = 3  # few, so a silence comes from the server and not from a long delay of the client
@@ -27,7 +26,7 @@ async def read_stream(client: AsyncCAPClient, reading: Reading) -> Reading:
     reading.begin(time.monotonic())
     task = asyncio.ensure_future(_read(client, reading, reading.request))
     while not task.done():
-        left = reading.seen_at + HUNG_AFTER - time.monotonic()
+        left = reading.seen_at + reading.hung_after - time.monotonic()
         if left <= 0:
             reading.progress(time.monotonic())
             reading.end = HUNG
@@ -64,6 +63,7 @@ def _record_error(error: CAPError, position: Position | None, reading: Reading) 
     if error.stream_error is not None and position is not None:
         code, now = error.stream_error.code, time.monotonic()
         reading.ended_with(code, position.stream_id, position.seq, now)
+        reading.error = error.stream_error
     elif not (isinstance(error, CAPConnectionError) or error.status_code in TRANSIENT):
         reading.end = f"{type(error).__name__} {error.status_code or ''}".strip()
 

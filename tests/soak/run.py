@@ -16,6 +16,7 @@ from .durable import durable_rows, durable_under_faults
 from .failover import POSTGRES_FAILOVERS, Size, failover_rows
 from .faults import Store
 from .fulldisk import TcpPostgres, full_disk_rows
+from .growth import growth_rows
 from .halfopen import affordable, half_open, still_open
 from .options import ReplicaOptions
 from .pressure import PREFIX as PRESSED_PREFIX
@@ -23,6 +24,7 @@ from .pressure import PRINCIPAL, pressed_fleet, under_pressure
 from .readers import client_for, read_spread
 from .replica import set_descriptor_limit
 from .site import Account, Part, Settings, Site, account_rows, order, read_under_faults, started
+from .talking import talking_rows
 from .tally import COMPLETE, Notes, Reading, Row, plain, titled, zero
 
 __all__ = ["Part", "Settings", "soak", "under_faults"]
@@ -60,6 +62,9 @@ async def soak(settings: Settings) -> tuple[list[Row], str]:
                 rows, errors = [*rows, *failed], errors + more
             if settings.part in ("all", "postgres"):
                 found, more = await _postgres(Path(folder, "postgres"), settings)
+                rows, errors = [*rows, *found], errors + more
+            if settings.part in ("all", "talking"):
+                found, more = await talking_rows(Path(folder, "talking"), settings)
                 rows, errors = [*rows, *found], errors + more
     return rows, errors_of(accounts) + errors
 
@@ -120,6 +125,7 @@ async def _postgres(folder: Path, settings: Settings) -> tuple[list[Row], str]:
         partial(faults_on_postgres, folder / "faults", small),
         partial(full_disk_rows, folder / "full", seed),
         partial(failover_rows, folder / "failover", seed, _POSTGRES_SIZE, POSTGRES_FAILOVERS),
+        *((growth_rows,) if seed == 1 else ()),  # once: it depends on no chance
     )
     rows: list[Row] = []
     errors = ""

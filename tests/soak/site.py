@@ -1,7 +1,7 @@
 """The processes of a run and what it keeps of them, and streams that are read under faults."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from coreason_client.server.http._auth import ANONYMOUS
+from coreason_client.server._names import ANONYMOUS
 from coreason_client.server.log.base import DEFAULT_LEASE
 from coreason_client.testing import ChaosProxy
 
@@ -26,8 +26,9 @@ _PRESSURE = 240.0  # seconds for the faults of `pressure`
 _ROLLING = 60.0
 _FAILOVERS = 300.0
 _POSTGRES = 240.0
+_TALKING = 240.0
 
-Part: TypeAlias = Literal["all", "faults", "pressure", "durable", "failover", "postgres"]
+Part: TypeAlias = Literal["all", "faults", "pressure", "durable", "failover", "postgres", "talking"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Settings:
     @property
     def deadline(self) -> float:
         """The longest duration of a run, in seconds."""
-        parts = _PRESSURE + _ROLLING + _FAILOVERS + _POSTGRES
+        parts = _PRESSURE + _ROLLING + _FAILOVERS + _POSTGRES + _TALKING
         return 6 * self.seconds + 4 * AFTER_FAULTS + parts
 
 
@@ -137,14 +138,20 @@ async def started(
 
 async def read_under_faults(site: Site, settings: Settings, readings: Sequence[Reading]) -> None:
     """Read streams through the proxy while faults occur."""
+    async with client_for(site.proxy.url) as client:
+        reading = read_spread(client, readings, settings.seconds - length(settings) / 2)
+        await work_under_faults(site, settings, reading)
+
+
+async def work_under_faults(site: Site, settings: Settings, work: Awaitable[object]) -> None:
+    """Do something while faults occur; return when it is done and all processes run again."""
     faults = plan(settings.seed, settings.seconds, settings.faults)
     striking = asyncio.ensure_future(site.striker.strike(faults))
     cutting = asyncio.ensure_future(
         site.striker.cut(settings.cut_every, settings.seconds, settings.seed)
     )
     try:
-        async with client_for(site.proxy.url) as client:
-            await read_spread(client, readings, settings.seconds - length(settings) / 2)
+        await work
         await striking
     finally:
         for task in (striking, cutting):

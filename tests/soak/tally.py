@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from uuid import UUID
 
-from coreason_manifest.definitions.presentation import Packet
+from coreason_manifest.definitions.presentation import Packet, StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .content import Order
@@ -37,6 +37,8 @@ class Reading:
     asked_again: int = 0
     end: str | None = None  # COMPLETE, HUNG, or the code of an error
     at_its_end: bool = False  # the last packet of the stream was read
+    error: StreamError | None = None  # with which the stream ended
+    hung_after: float = 45.0  # seconds without a packet
 
     @classmethod
     def of(cls, order: Order) -> Self:

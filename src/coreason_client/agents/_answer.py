@@ -5,38 +5,47 @@ step: a restarted agent neither asks the model again for an answer that was comp
 call again that had ended.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
 from ..llm import (
+    Approval,
     AsyncLLMClient,
     Message,
     ReasoningDelta,
     Response,
     TextDelta,
+    ToolCall,
     ToolCallFinished,
     ToolCallStarted,
     Usage,
 )
 from ..llm._answer import NO_USAGE, Tokens, add_usages, estimate
-from ..llm.errors import LLMError, LLMRequestError
+from ..llm.errors import LLMApprovalRequired, LLMError, LLMRequestError
 from ..llm.tools._given_tools import GivenTools
 from ..llm.tools._output import bounded
 from ..llm.tools._run_machine import AskModel, RunLimits, RunMachine
 from ..llm.tools._steps_async import AsyncCalls
+from ._output import PARAGRAPH, Reasoning, approval_question, write_text
 
-__all__ = ["AnswerFailed", "AnswerProgress", "AnswerWriter", "ToolRun", "added"]
+__all__ = [
+    "AnswerFailed",
+    "AnswerProgress",
+    "AnswerWriter",
+    "ToolRun",
+    "WaitingRun",
+    "added",
+    "waiting_run",
+]
 
 if TYPE_CHECKING:
     from ..llm.tools._perform import AsyncModelClient
-    from ..server import AgentStream, Resumed
+    from ..server import AgentStream, AnsweredQuestion, Resumed
 
 _Tools: TypeAlias = Sequence[Mapping[str, Any]]  # as the model sees them
-_MAX_PIECE = 100_000  # characters of one packet, far below what readers accept
-_MAX_THOUGHT = 4_000
-_PARAGRAPH = "\n\n"
+_RUN = "llm_agent"  # in the state of a question
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +157,7 @@ class AnswerWriter:
         self._model = model
         self._options = options
         self._stream = stream
-        self._reasoning = _Reasoning(stream if thoughts else None)
+        self._reasoning = Reasoning(stream if thoughts else None)
         self._progress = AnswerProgress()
 
     async def write(self, messages: list[Message]) -> Response:
@@ -210,8 +219,7 @@ class AnswerWriter:
                 async for delta in answer:
                     if isinstance(delta, TextDelta):
                         await self._reasoning.flush()
-                        for piece in _pieces(delta.text):
-                            await self._stream.write(piece)
+                        await write_text(self._stream, delta.text)
                     elif isinstance(delta, ReasoningDelta):
                         await self._add_reasoning(delta.text)
             except LLMError:
@@ -225,41 +233,6 @@ class AnswerWriter:
             self._progress = self._progress.with_reasoning()
             await self._stream.checkpoint(self._progress.checkpoint())
         await self._reasoning.add(text)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for start in range(0, len(text), _MAX_PIECE):
-        yield text[start : start + _MAX_PIECE]
-
-
-class _Reasoning:
-    """Collects the reasoning of the model and sends it by paragraph; without a stream, nothing.
-
-    A paragraph ends at a blank line, at its maximum length, or where the answer continues.
-    """
-
-    def __init__(self, stream: "AgentStream | None") -> None:
-        self._stream = stream
-        self._text = ""
-
-    async def add(self, text: str) -> None:
-        """Add a piece."""
-        if self._stream is None:
-            return
-        self._text += text
-        whole, found, rest = self._text.rpartition(_PARAGRAPH)
-        if not found and len(self._text) > _MAX_THOUGHT:
-            whole, rest = self._text, ""
-        if whole:
-            self._text = whole
-            await self.flush()
-            self._text = rest
-
-    async def flush(self) -> None:
-        """Send the collected text."""
-        text, self._text = self._text.strip(), ""
-        if text and self._stream is not None:
-            await self._stream.thought(text)
 
 
 class AnswerFailed(Exception):
@@ -280,6 +253,24 @@ class AnswerFailed(Exception):
         return {**self.error, "details": {**details, "usage": usage}}
 
 
+class WaitingRun(NamedTuple):
+    """A run that waited for an approval, with the answer of the user."""
+
+    messages: list[Message]
+    approvals: dict[str, Approval]
+
+
+def waiting_run(answered: "AnsweredQuestion | None") -> WaitingRun | None:
+    """Return the run that a turn continues, None if it continues none."""
+    state = answered.state.get(_RUN) if answered and isinstance(answered.state, dict) else None
+    if answered is None or state is None:
+        return None
+    arguments = answered.arguments if isinstance(answered.arguments, dict) else None
+    decided = {id_: Approval(**one) for id_, one in state["approvals"].items()}
+    decided[state["call_id"]] = Approval(answered.approved, answered.reason, arguments)
+    return WaitingRun(state["messages"], decided)
+
+
 class ToolRun:
     """Runs a model with tools and writes what happens to a stream.
 
@@ -297,7 +288,9 @@ class ToolRun:
         client: AsyncLLMClient,
         *,
         max_shown: int | None,
+        approvals: Mapping[str, Approval] | None = None,
     ) -> None:
+        self._approvals = approvals
         self._stream = stream
         self._tools = tools
         self._limits = limits
@@ -312,34 +305,59 @@ class ToolRun:
     ) -> RunMachine:
         """Run until there is an answer, and return the machine with the result.
 
+        If a call needs an approval, the user is asked, and there is no result.
+
         Raises:
             AnswerFailed: the model gave no answer.
             LLMError: a limit is reached, a tool ended the run, or a server cannot be opened.
         """
-        machine = RunMachine(messages, self._limits)
+        machine = RunMachine(messages, self._limits, approvals=self._approvals)
         async with self._tools.open_async() as toolset:
             parallel = self._limits.max_parallel_calls
             client = cast("AsyncModelClient", self._client)
             calls = AsyncCalls(toolset, parallel, client, stream=self._stream)
             while (step := machine.next_step()) is not None:
                 if isinstance(step, AskModel):
+                    if step.turn > 1 and self._stream.has_inbox:
+                        said = await self._stream.inbox.waiting()
+                        step.messages += machine.add_messages([one.text for one in said])
                     ended = await self._answer(step, toolset.definitions, write_answer)
                     if "error" in ended:
                         raise AnswerFailed(ended["error"], machine.usage)
                     machine.record_answer(ended["response"])
                     self._needs_paragraph = bool(ended["response"]["data"]["content"])
                 else:
-                    async with aclosing(calls.events(step, machine)) as events:
-                        async for happened in events:
-                            await self._show(happened)
+                    try:
+                        async with aclosing(calls.events(step, machine)) as events:
+                            async for happened in events:
+                                await self._show(happened)
+                    except LLMApprovalRequired as error:
+                        await self._ask(machine, error.calls[0])
+                        break
         return machine
+
+    async def _ask(self, machine: RunMachine, call: ToolCall) -> None:
+        """Ask whether a call may be made, and end the stream."""
+        stream = self._stream
+        state = {
+            "messages": machine.messages,
+            "approvals": {id_: asdict(one) for id_, one in machine.approvals.items()},
+            "call_id": call["id"],
+        }
+        if machine.usage["total_tokens"]:
+            await stream.usage(**machine.usage, turns=machine.turns)
+        shown = None
+        if self._max_shown is not None:
+            shown = await stream.tool_call(call["name"], call["arguments"], call["id"])
+        question = approval_question(call["name"], call["arguments"])
+        await stream.ask(question, call_id=shown, state={_RUN: state})
 
     async def _answer(
         self, step: AskModel, tools: _Tools, write_answer: Callable[..., Any]
     ) -> dict[str, Any]:
         if self._needs_paragraph:  # or the text of two answers would run together
             self._needs_paragraph = False
-            await self._stream.write(_PARAGRAPH)
+            await self._stream.write(PARAGRAPH)
 
         async def answer() -> dict[str, Any]:
             ended: dict[str, Any] = await write_answer(step.messages, tools)

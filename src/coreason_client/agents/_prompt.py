@@ -2,6 +2,7 @@
 
 Earlier turns:
 
+* A request of CAP that has answers is the whole conversation, so there are none before it.
 * A turn has its question and its answer; a cancelled or broken one, the part that was written.
 * A question without an answer is joined with the next question: several providers reject two user
   messages in a row.
@@ -26,14 +27,15 @@ from coreason_manifest.definitions.message import (
     ToolCallResponsePart,
     UriPart,
 )
+from coreason_manifest.definitions.service import ServiceRequest
 
 from ..llm import Message
 from ..llm._call import audio_format
 
 if TYPE_CHECKING:
-    from ..server import Turn
+    from ..server import AgentStream, Turn
 
-__all__ = ["UnreadableError", "conversation"]
+__all__ = ["UnreadableError", "conversation", "earlier_turns"]
 
 _PARAGRAPH = "\n\n"
 MEDIA_LENGTH = 4000
@@ -45,6 +47,17 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
 
 class UnreadableError(Exception):
     """A request has content that cannot be sent to a model; the message is for readers."""
+
+
+async def earlier_turns(
+    request: ServiceRequest, stream: "AgentStream", limit: int
+) -> "Sequence[Turn]":
+    """Return the turns before a request, at most `limit`."""
+    has_answers = any(message.role is Role.ASSISTANT for message in request.payload.messages or ())
+    brings_history = "earlier" in type(request).model_fields
+    if limit == 0 or (has_answers and not brings_history):
+        return ()
+    return (await stream.history(limit)).turns
 
 
 def conversation(

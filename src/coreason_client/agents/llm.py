@@ -8,6 +8,10 @@ Readers receive:
   a model later.
 * With tools, an EVENT of type TOOL_CALL for each call, and one of type TOOL_RESULT for its result;
   the results follow in the order of the calls.
+* A question, if a tool needs an approval: the stream ends, and the next message of the conversation
+  answers it. Then the run goes on at the call, without asking the model again.
+* With tools and `AgentApp(inbox=True)`, messages that arrive meanwhile go to the model with the
+  results of the next tool calls.
 * At the end, one EVENT of type USAGE with the model, the tokens and the cost.
 * If the model fails, an error at the end of the stream. Its code and message come from the table
   below; the provider's message is only logged, for the operator of the agent.
@@ -24,11 +28,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.reports import USAGE
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..llm import AsyncLLMClient, Message, Response, errors
+from ..llm import Approval, AsyncLLMClient, Message, Response, Tool, errors
 from ..llm._argument_errors import check_text, invalid
 from ..llm._call import KEEP_INVALID_CALLS
 from ..llm._check_call import check_call
@@ -36,11 +39,11 @@ from ..llm._from_env import import_async_client
 from ..llm.errors import LLMError
 from ..llm.tools._given_tools import GivenTools, given_tools_async
 from ..llm.tools._run_machine import RunLimits
-from ._answer import AnswerFailed, AnswerWriter, ToolRun
-from ._prompt import UnreadableError, conversation
+from ._answer import AnswerFailed, AnswerWriter, ToolRun, waiting_run
+from ._prompt import UnreadableError, conversation, earlier_turns
 
 if TYPE_CHECKING:
-    from ..llm import MCPServer, Tool
+    from ..llm import MCPServer
     from ..server import AgentStream
 
 __all__ = ["USAGE", "llm_agent"]
@@ -99,6 +102,7 @@ _ERRORS: dict[type[LLMError], tuple[str, str]] = {
     ),
     errors.LLMRunTimeoutError: ("run_timeout", "The agent had no answer in time: try again."),
     errors.LLMToolError: ("tool_failed", "A tool of the agent has failed too often."),
+    errors.LLMApprovalRequired: ("tool_approval", "A tool of the agent needs an approval."),
     errors.ToolAbort: ("tool_aborted", "A tool of the agent has stopped the answer."),
     LLMError: ("model_error", "The model gave no answer."),
 }
@@ -184,6 +188,7 @@ def llm_agent(
         import_async_client()
     agent = _ModelAgent(
         tools=given_tools_async(list(tools)) if tools else None,
+        asks=any(isinstance(tool, Tool) and tool.requires_approval for tool in tools),
         limits=RunLimits(max_turns=max_turns, max_cost=max_cost),
         max_shown=max_tool_result if tool_events else None,
         model=model,
@@ -212,6 +217,7 @@ class _ModelAgent:
     """Sends requests to the model and passes its answers on."""
 
     tools: GivenTools | None
+    asks: bool
     limits: RunLimits
     max_shown: int | None
     model: str | None
@@ -225,14 +231,15 @@ class _ModelAgent:
 
     async def answer(self, request: ServiceRequest, stream: "AgentStream") -> None:
         """Answer one request."""
-        requested = request.payload.messages or []
-        # A request of CAP that has answers is the whole conversation.
-        has_answers = any(message.role is Role.ASSISTANT for message in requested)
-        brings_history = "earlier" in type(request).model_fields
-        limit = 0 if has_answers and not brings_history else self.history_turns
-        turns = (await stream.history(limit)).turns if limit else ()
+        if self.tools is not None and self.asks:
+            waiting = waiting_run(await stream.answered_question())
+            if waiting is not None:
+                await self._run(waiting.messages, stream, self.tools, waiting.approvals)
+                return
+        turns = await earlier_turns(request, stream, self.history_turns)
         earlier = [turn for turn in turns if turn.outcome not in _REJECTED]
         try:
+            requested = request.payload.messages or []
             messages = conversation(requested, earlier, self.system, self.history_chars)
         except UnreadableError as error:
             await stream.fail(_UNSUPPORTED, str(error))
@@ -252,8 +259,14 @@ class _ModelAgent:
         else:
             await stream.usage(**ended["usage"])
 
-    async def _run(self, messages: list[Message], stream: "AgentStream", tools: GivenTools) -> None:
-        """Answer with a model that calls tools."""
+    async def _run(
+        self,
+        messages: list[Message],
+        stream: "AgentStream",
+        tools: GivenTools,
+        approvals: Mapping[str, Approval] | None = None,
+    ) -> None:
+        """Answer with a model that calls tools, or ask whether a tool may be called."""
 
         async def write_answer(
             messages: list[Message], definitions: Sequence[Mapping[str, Any]]
@@ -261,8 +274,10 @@ class _ModelAgent:
             return await self._write_answer(messages, stream, definitions)
 
         try:
-            client = self._client()
-            run = ToolRun(stream, tools, self.limits, client, max_shown=self.max_shown)
+            client, limits = self._client(), self.limits
+            run = ToolRun(
+                *(stream, tools, limits, client), max_shown=self.max_shown, approvals=approvals
+            )
             result = (await run.run(messages, write_answer)).result
         except AnswerFailed as failed:
             await stream.fail(**failed.with_usage())

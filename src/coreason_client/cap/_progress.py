@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from uuid import UUID
 
+from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import (
     DeltaPacket,
+    ErrorPacket,
     EventPacket,
     Packet,
     PresentationEvent,
+    StreamOpCode,
 )
 from coreason_manifest.definitions.rewind import rewound_to
 from coreason_manifest.definitions.service import ServiceRequest
@@ -16,10 +19,10 @@ from .._drive import Reading
 from ._resume import ResumeMachine
 from .answer import Answer, Rewound, starts_over
 from .bookmark import Bookmark
-from .errors import CAPConnectionError
+from .errors import CAPConnectionError, CAPRuntimeError
 from .position import Position
 
-__all__ = ["ChatProgress", "ChatRecord", "PacketProgress"]
+__all__ = ["ChatProgress", "ChatRecord", "PacketProgress", "failed_packet"]
 
 # The text and the events that a chat stream has received so far. Pure.
 
@@ -79,13 +82,13 @@ class ChatRecord:
 class PacketProgress:
     """The read position of a stream of packets, and the number of its connections."""
 
-    def __init__(self, machine: ResumeMachine, request: ServiceRequest) -> None:
+    def __init__(self, machine: ResumeMachine, request: ServiceRequest | None) -> None:
         self._machine = machine
-        self._request = request
+        self._request = request  # None for an answer of a conversation that is followed
         self._reading = Reading(", and continue the answer with resume() and its bookmark()")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} for request {self._request.request_id}: {self._state()}>"
+        return f"<{type(self).__name__} for request {self.request.request_id}: {self._state()}>"
 
     @property
     def _closed(self) -> bool:
@@ -118,7 +121,7 @@ class PacketProgress:
         """Return the request and the position, for `resume` in this process or another."""
         machine = self._machine
         return Bookmark(
-            request=self._request,
+            request=self.request,
             position=machine.position,
             complete=machine.complete,
             error=machine.stream_error,
@@ -127,6 +130,7 @@ class PacketProgress:
     @property
     def request(self) -> ServiceRequest:
         """The request that this stream answers."""
+        assert self._request is not None  # noqa: S101 - the caller has given it
         return self._request
 
     @property
@@ -150,6 +154,19 @@ class PacketProgress:
         """The headers of the last response; empty before the first one."""
         head = self._machine.response_head
         return {} if head is None else head.headers
+
+
+def failed_packet(position: Position | None, error: CAPRuntimeError) -> ErrorPacket:
+    """Return the packet that ended an answer with an error; other errors are raised again."""
+    if error.stream_error is None or position is None:
+        raise error
+    return ErrorPacket(
+        stream_id=position.stream_id,
+        seq=position.seq,
+        op=StreamOpCode.ERROR,
+        t=utc_now(),
+        p=error.stream_error,
+    )
 
 
 class ChatProgress:

@@ -4,10 +4,12 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from coreason_manifest.definitions._base import explain
 from coreason_manifest.definitions.message import ChatMessage
@@ -15,7 +17,7 @@ from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 from coreason_manifest.definitions.session import SessionContext
 
-from .._context import trace_headers
+from .._context import caller_headers, trace_headers
 from .._drive import Flow, Reply, Wait
 from .._http._checks import check_headers, check_key, check_url, merged_headers, shown, wrong_url
 from .._http._proxy import proxy_for
@@ -138,20 +140,54 @@ class Endpoint:
             sent = fixed if cursor is None else {**fixed, "Last-Event-ID": cursor}
             return Request("POST", f"{self.base_url}/assist", sent, content, timeouts)
 
-        return ResumeMachine(
+        return self._machine(
             attempt,
+            fixed,
+            self.deadline if deadline is None else deadline,
             position=None if bookmark is None else bookmark.position,
             complete=bookmark is not None and bookmark.complete,
             error=None if bookmark is None else bookmark.error,
             rewinds=rewinds,
+        )
+
+    def follow(
+        self,
+        conversation_id: str | UUID,
+        after: Position | None,
+        headers: Mapping[str, str] | None,
+        timeout: TimeoutArgument,
+    ) -> ResumeMachine:
+        """Return the machine that reads the answer after a position in a conversation."""
+        fixed = self._headers({"Accept": "text/event-stream", "Cache-Control": "no-cache"}, headers)
+        url = f"{self.base_url}/conversations/{quote(str(conversation_id))}/events"
+        begin = None if after is None else after.cursor or f"{after.stream_id}:{after.seq}"
+        timeouts = self._timeouts(timeout)
+
+        def attempt(cursor: str | None) -> Request:
+            last = begin if cursor is None else cursor
+            sent = fixed if last is None else {**fixed, "Last-Event-ID": last}
+            return Request("GET", url, sent, b"", timeouts)
+
+        return self._machine(attempt, fixed)
+
+    def _machine(
+        self,
+        attempt: Callable[[str | None], Request],
+        headers: Mapping[str, str],
+        deadline: float | None = None,
+        **options: Any,
+    ) -> ResumeMachine:
+        return ResumeMachine(
+            attempt,
             max_retries=self.max_retries,
             reconnect_for=self.reconnect_for,
-            deadline=self.deadline if deadline is None else deadline,
+            deadline=deadline,
             backoff=self._backoff,
             strict_sequence=self.strict_sequence,
             max_event_bytes=self.max_event_bytes,
-            redact=lambda text: self.credential.redact(text, fixed),
+            redact=lambda text: self.credential.redact(text, headers),
             proxy_for=self._proxy_for,
+            **options,
         )
 
     def bookmark(self, request: ServiceRequest | Bookmark, position: Position | None) -> Bookmark:
@@ -223,6 +259,24 @@ class Endpoint:
         if not 200 <= reply.head.status < 300:
             raise self._rejection_error(request, reply)
 
+    def send(
+        self,
+        stream_id: UUID | str,
+        text: str,
+        message_id: str | None,
+        headers: Mapping[str, str] | None,
+        timeout: TimeoutArgument,
+    ) -> Flow[None]:
+        """Send a message to a running agent; retried, because its id makes it idempotent."""
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a string, got {type(text).__name__}")
+        path = f"/streams/{quote(str(stream_id), safe='')}/messages"
+        content = to_json({"id": str(message_id or uuid4()), "text": text})
+        request = self._unary("POST", path, headers, timeout, content)
+        reply = yield from self._exchange(request, attempts=self.max_retries + 1)
+        if not 200 <= reply.head.status < 300:
+            raise self._rejection_error(request, reply)
+
     def _exchange(self, request: Request, attempts: int) -> Flow[Reply]:
         """Send the request until there is a response, with the common back-off between attempts."""
         failures = 0
@@ -263,10 +317,16 @@ class Endpoint:
         )
 
     def _unary(
-        self, method: str, path: str, headers: Mapping[str, str] | None, timeout: TimeoutArgument
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None,
+        timeout: TimeoutArgument,
+        content: bytes = b"",
     ) -> Request:
-        sent = self._headers({"Accept": "application/json"}, headers)
-        return Request(method, self.base_url + path, sent, b"", self._timeouts(timeout))
+        kind = {"Content-Type": "application/json"} if content else {}
+        sent = self._headers({"Accept": "application/json", **kind}, headers)
+        return Request(method, self.base_url + path, sent, content, self._timeouts(timeout))
 
     # Settings of one call
 
@@ -288,7 +348,9 @@ class Endpoint:
         check_headers(extra)
         agent = {"User-Agent": f"coreason-client/{__version__}"}
         trace = trace_headers(self.headers, extra)
-        return merged_headers(agent, trace, self.headers, extra, protocol_headers)
+        return merged_headers(
+            agent, trace, self.headers, extra, {**caller_headers(), **protocol_headers}
+        )
 
 
 def base_url_of(base_url: str) -> str:

@@ -12,14 +12,15 @@ from .._closing_async import AsyncClosing, close_items_async
 # async only: end
 from .._drive import OtherLoopError, Reading
 from .._drive_async import AsyncOpener, drive_async
-from ._progress import ChatProgress, ChatRecord, PacketProgress
+from ._progress import ChatProgress, ChatRecord, PacketProgress, failed_packet
 from ._resume import ResumeMachine
 from .answer import Rewound, accepts_rewinds
+from .errors import CAPRuntimeError
 from .position import Position
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 
-__all__ = ["AsyncChatStream", "AsyncPacketStream"]
+__all__ = ["AsyncChatStream", "AsyncConversationStream", "AsyncPacketStream"]
 
 
 class AsyncPacketStream(PacketProgress, AsyncClosing):
@@ -30,7 +31,7 @@ class AsyncPacketStream(PacketProgress, AsyncClosing):
     """
 
     def __init__(
-        self, machine: ResumeMachine, request: ServiceRequest, sender: AsyncOpener
+        self, machine: ResumeMachine, request: ServiceRequest | None, sender: AsyncOpener
     ) -> None:
         super().__init__(machine, request)
         self._packets = drive_async(machine, sender, reading=self._reading)
@@ -56,6 +57,52 @@ class AsyncPacketStream(PacketProgress, AsyncClosing):
         While another thread or task is reading, its read ends with the next bytes.
         """
         await close_items_async(self._packets, self._reading)
+
+
+class AsyncConversationStream(AsyncClosing):
+    """An async iterator of the packets of a conversation, one answer after the other, without end.
+
+    It waits for answers that have not begun, and reconnects by itself. The last packet of an answer
+    is CLOSE, or the ERROR with which it failed; the next one has another `stream_id`.
+
+    Iterating raises `CAPConnectionError`, `CAPProtocolError` or `CAPRuntimeError`.
+    """
+
+    def __init__(
+        self,
+        follow: Callable[[Position | None], ResumeMachine],
+        after: Position | None,
+        sender: AsyncOpener,
+    ) -> None:
+        self._follow = follow
+        self._sender = sender
+        self._before = after
+        self._answer = AsyncPacketStream(follow(after), None, sender)
+
+    @property
+    def position(self) -> Position | None:
+        """The position after the last packet, for `follow_conversation`; None before the first."""
+        return self._answer.position or self._before
+
+    def __aiter__(self) -> AsyncIterator[Packet]:
+        return self
+
+    async def __anext__(self) -> Packet:
+        while True:
+            try:
+                return await anext(self._answer)
+            except StopAsyncIteration:
+                failed = None
+            except CAPRuntimeError as error:
+                failed = failed_packet(self._answer.position, error)
+            self._before = self.position
+            self._answer = AsyncPacketStream(self._follow(self._before), None, self._sender)
+            if failed is not None:
+                return failed
+
+    async def aclose(self) -> None:
+        """Stop following and release the connection; may be called twice."""
+        await self._answer.aclose()
 
 
 class AsyncChatStream(ChatProgress, AsyncClosing, Generic[Piece]):

@@ -11,14 +11,15 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._closing_sync import Closing, close_items
 from .._drive import Reading
 from .._drive_sync import SyncOpener, drive
-from ._progress import ChatProgress, ChatRecord, PacketProgress
+from ._progress import ChatProgress, ChatRecord, PacketProgress, failed_packet
 from ._resume import ResumeMachine
 from .answer import Rewound, accepts_rewinds
+from .errors import CAPRuntimeError
 from .position import Position
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 
-__all__ = ["ChatStream", "PacketStream"]
+__all__ = ["ChatStream", "ConversationStream", "PacketStream"]
 
 
 class PacketStream(PacketProgress, Closing):
@@ -28,7 +29,9 @@ class PacketStream(PacketProgress, Closing):
     `CAPTimeoutError`; also when the stream was closed before its end.
     """
 
-    def __init__(self, machine: ResumeMachine, request: ServiceRequest, sender: SyncOpener) -> None:
+    def __init__(
+        self, machine: ResumeMachine, request: ServiceRequest | None, sender: SyncOpener
+    ) -> None:
         super().__init__(machine, request)
         self._packets = drive(machine, sender, reading=self._reading)
 
@@ -49,6 +52,52 @@ class PacketStream(PacketProgress, Closing):
         While another thread or task is reading, its read ends with the next bytes.
         """
         close_items(self._packets, self._reading)
+
+
+class ConversationStream(Closing):
+    """An iterator of the packets of a conversation, one answer after the other, without end.
+
+    It waits for answers that have not begun, and reconnects by itself. The last packet of an answer
+    is CLOSE, or the ERROR with which it failed; the next one has another `stream_id`.
+
+    Iterating raises `CAPConnectionError`, `CAPProtocolError` or `CAPRuntimeError`.
+    """
+
+    def __init__(
+        self,
+        follow: Callable[[Position | None], ResumeMachine],
+        after: Position | None,
+        sender: SyncOpener,
+    ) -> None:
+        self._follow = follow
+        self._sender = sender
+        self._before = after
+        self._answer = PacketStream(follow(after), None, sender)
+
+    @property
+    def position(self) -> Position | None:
+        """The position after the last packet, for `follow_conversation`; None before the first."""
+        return self._answer.position or self._before
+
+    def __iter__(self) -> Iterator[Packet]:
+        return self
+
+    def __next__(self) -> Packet:
+        while True:
+            try:
+                return next(self._answer)
+            except StopIteration:
+                failed = None
+            except CAPRuntimeError as error:
+                failed = failed_packet(self._answer.position, error)
+            self._before = self.position
+            self._answer = PacketStream(self._follow(self._before), None, self._sender)
+            if failed is not None:
+                return failed
+
+    def close(self) -> None:
+        """Stop following and release the connection; may be called twice."""
+        self._answer.close()
 
 
 class ChatStream(ChatProgress, Closing, Generic[Piece]):

@@ -13,8 +13,9 @@ from .._drive_sync import run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from ._protocol import ApiKeyCredential, Endpoint, SyncApiKey, base_url_of
+from ._resume import ResumeMachine
 from ._retry_defaults import DEFAULT_MAX_RETRIES, reconnect_seconds
-from ._streams_sync import ChatStream, PacketStream
+from ._streams_sync import ChatStream, ConversationStream, PacketStream
 from .answer import Answer, Rewound, accepts_rewinds
 from .bookmark import Bookmark
 from .position import Position
@@ -318,6 +319,63 @@ class CAPClient(Closing):
             CAPRuntimeError: the server does not know the stream, or rejected the request.
         """
         run(self._endpoint.cancel(stream_id, headers, timeout), self._sender)
+
+    def send(
+        self,
+        stream_id: UUID | str,
+        text: str,
+        *,
+        message_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | TimeoutLike | None = None,
+    ) -> None:
+        """Send a message to an agent that is still answering; the agent decides when to read it.
+
+        Args:
+            stream_id: the id of the stream, from `stream.stream_id`.
+            text: the message.
+            message_id: the id of the message, by default a new one. A message that is sent again
+                with its id is delivered once.
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
+
+        Raises:
+            CAPConnectionError: there was no response.
+            CAPRuntimeError: the stream has ended (409), its agent takes no messages or the stream
+                is not known (404), or has too many that are unread (429).
+        """
+        flow = self._endpoint.send(stream_id, text, message_id, headers, timeout)
+        run(flow, self._sender)
+
+    def follow_conversation(
+        self,
+        conversation_id: str | UUID,
+        after: Position | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | TimeoutLike | None = None,
+    ) -> ConversationStream:
+        """Return an iterator of the packets of a conversation, also of what others ask there.
+
+        The agent must answer the messages of a conversation in order, see `on_busy`.
+
+        Args:
+            conversation_id: the id of the conversation.
+            after: the `position` of an earlier call, to continue there. By default it begins with
+                the answer that is being written, or with the next one.
+            headers: extra headers for the requests of this call.
+            timeout: replaces that of the client for this call.
+
+        Raises:
+            CAPConnectionError: the retry budget is exhausted.
+            CAPRuntimeError: the agent does not answer in order (404), or no longer has the
+                position (410).
+        """
+
+        def follow(after: Position | None) -> ResumeMachine:
+            return self._endpoint.follow(conversation_id, after, headers, timeout)
+
+        return ConversationStream(follow, after, self._sender)
 
     def close(self) -> None:
         """Close the connections; streams that are being read end with `CAPConnectionError`."""

@@ -1,6 +1,13 @@
-"""The streams that the clients return: packets and text, sync and async."""
+"""The streams that the clients return: packets, text and conversations, sync and async."""
 
-from ._streams_async import AsyncChatStream, AsyncPacketStream
-from ._streams_sync import ChatStream, PacketStream
+from ._streams_async import AsyncChatStream, AsyncConversationStream, AsyncPacketStream
+from ._streams_sync import ChatStream, ConversationStream, PacketStream
 
-__all__ = ["AsyncChatStream", "AsyncPacketStream", "ChatStream", "PacketStream"]
+__all__ = [
+    "AsyncChatStream",
+    "AsyncConversationStream",
+    "AsyncPacketStream",
+    "ChatStream",
+    "ConversationStream",
+    "PacketStream",
+]

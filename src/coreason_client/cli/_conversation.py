@@ -91,6 +91,9 @@ class Partner(Protocol):
     answer: str
     """The text of the latest answer, also if it is incomplete."""
 
+    says: bool
+    """True if the agent can get messages while it answers."""
+
     def check(self, attached: Attached) -> None:
         """Check that a file can be attached.
 
@@ -98,8 +101,8 @@ class Partner(Protocol):
             AttachFailure: its type is unknown.
         """
 
-    def ask(self, text: str, attached: Sequence[Attached]) -> None:
-        """Ask, and show the answer.
+    def ask(self, text: str, attached: Sequence[Attached], reader: LineReader) -> None:
+        """Ask, and show the answer; if the agent `says`, with what `reader` reads meanwhile.
 
         Raises:
             CoreasonError, Failure: there was no answer, or it is incomplete.
@@ -189,8 +192,10 @@ class PromptConversation:
                 self._attached, self._turns = [], []
                 print_stderr("Started a new conversation.")
             case "help":
-                columns = get_terminal_size().columns
-                print_stderr(command_help(columns, editing=self._reader.editing))
+                columns, says = get_terminal_size().columns, self._partner.says
+                print_stderr(command_help(columns, editing=self._reader.editing, says=says))
+            case "say":
+                print_stderr("No answer is being written: send the text without /say.")
             case "id":
                 print_stderr(_about_id(self._partner))
             case "multi":
@@ -205,9 +210,10 @@ class PromptConversation:
         sent = datetime.now(UTC).isoformat(timespec="seconds")
         problem: str | None = None
         try:
-            self._partner.ask(text, attached)
+            self._partner.ask(text, attached, self._reader)
         except KeyboardInterrupt:
             problem = _STOPPED  # only the answer was stopped; the conversation continues
+            self._reader.typed = ""
         except (CoreasonError, Failure) as error:
             report_error(error)
             problem = str(error)

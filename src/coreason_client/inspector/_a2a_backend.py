@@ -63,6 +63,7 @@ class A2ABackend:
             "adds_key": self._target.has_token,
             "curl_option": curl_option(card),
             "cut": True,
+            "inbox": False,
             "documents": False,
             "card": card.dump(),
         }

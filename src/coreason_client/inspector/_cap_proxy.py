@@ -76,6 +76,7 @@ class CAPProxy:
             "adds_key": target.api_key is not None,
             "curl_option": BEARER_OPTION,
             "cut": True,
+            "inbox": False,
             "documents": False,
             "card": None,
         }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .aclient import AsyncLLMClient as AsyncLLMClient
     from .client import LLMClient as LLMClient
     from .credentials import AWSCredentials as AWSCredentials
+    from .errors import LLMApprovalRequired as LLMApprovalRequired
     from .errors import LLMAuthenticationError as LLMAuthenticationError
     from .errors import LLMBudgetError as LLMBudgetError
     from .errors import LLMConnectionError as LLMConnectionError
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from .tools._run_async import AsyncRunStream as AsyncRunStream
     from .tools._run_machine import RunOptions as RunOptions
     from .tools._run_sync import RunStream as RunStream
+    from .tools.events import Approval as Approval
     from .tools.events import RunEvent as RunEvent
     from .tools.events import RunFinished as RunFinished
     from .tools.events import RunResult as RunResult
@@ -111,6 +113,7 @@ _NAMES = {
         "LLMTimeoutError",
         "LLMRunLimitError",
         "LLMRunTimeoutError",
+        "LLMApprovalRequired",
         "LLMToolError",
         "ToolAbort",
     ),
@@ -144,6 +147,7 @@ _NAMES = {
         "RunFinished",
         "RunResult",
         "ToolCallFinished",
+        "Approval",
         "ToolCallStarted",
         "TurnFinished",
     ),

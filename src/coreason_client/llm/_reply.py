@@ -62,6 +62,7 @@ __all__ = [
     "JSONReply",
     "assemble",
     "call_flow",
+    "dump_tokens",
     "generate_flow",
     "json_reply",
     "parse_content",
@@ -379,6 +380,24 @@ def _all_errors(error: ValidationError) -> str:
 # Usage.
 
 
+def dump_tokens(tokens: Tokens, cost: float | None = None) -> Usage:
+    """Return token counts and their cost as a usage; kinds of tokens without any are left out."""
+    prompt, completion = tokens.prompt or 0, tokens.completion or 0
+    usage: Usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "cost_estimate": cost,
+    }
+    if tokens.cached:
+        usage["cached_tokens"] = tokens.cached
+    if tokens.cache_write:
+        usage["cache_write_tokens"] = tokens.cache_write
+    if tokens.reasoning:
+        usage["reasoning_tokens"] = tokens.reasoning
+    return usage
+
+
 def usage_of(answer: ModelAnswer, call: ModelCall, price: Price) -> Usage:
     """Return the usage; tokens that the provider did not count are estimated."""
     tokens = answer.tokens or Tokens()
@@ -391,19 +410,7 @@ def usage_of(answer: ModelAnswer, call: ModelCall, price: Price) -> Usage:
             if tokens.completion is None
             else tokens.completion,
         )
-    prompt, completion = tokens.prompt or 0, tokens.completion or 0
-    usage: Usage = {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-        "cost_estimate": price(tokens),
-    }
-    if tokens.cached:
-        usage["cached_tokens"] = tokens.cached
-    if tokens.cache_write:
-        usage["cache_write_tokens"] = tokens.cache_write
-    if tokens.reasoning:
-        usage["reasoning_tokens"] = tokens.reasoning
+    usage = dump_tokens(tokens, price(tokens))
     if estimated:
         usage["estimated"] = True
     return usage

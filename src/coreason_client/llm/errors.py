@@ -21,6 +21,7 @@
     ├── LLMRunLimitError         a run has reached one of its limits
     │   └── LLMRunTimeoutError   its time limit; also an LLMTimeoutError
     ├── LLMToolError             a tool has failed too often in a run
+    ├── LLMApprovalRequired      a tool call needs an approval
     └── ToolAbort                a tool has ended the run; raised by tools
 
 Errors are classified by the status and the code that the provider sent. The one exception is a
@@ -28,14 +29,16 @@ request that is too long, for which most providers have no code: it is recognise
 messages. Any other error without a code gets a general class.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, CoreasonError
 
 if TYPE_CHECKING:
-    from .types import Message, PartialResponse, Usage
+    from .types import Message, PartialResponse, ToolCall, Usage
 
 __all__ = [
+    "LLMApprovalRequired",
     "LLMAuthenticationError",
     "LLMBudgetError",
     "LLMConnectionError",
@@ -239,6 +242,19 @@ class LLMToolError(LLMError):
     tool: str = ""
     failures: int = 0
     result: str = ""
+
+
+class LLMApprovalRequired(LLMError):
+    """The model calls a tool that needs an approval, so the run waits for it.
+
+    `run` with `conversation` and with `approvals` for the calls goes on there: the model is not
+    asked again. None of the calls of this answer has been executed yet.
+
+    Attributes:
+        calls: the calls that need an approval.
+    """
+
+    calls: "Sequence[ToolCall]" = ()
 
 
 class ToolAbort(LLMError):

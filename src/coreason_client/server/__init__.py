@@ -32,7 +32,7 @@ from .parts import Data, File, Link
 from .process._listen import listen, listen_all, listen_unix
 from .run import RunningServer, check_host, running, serve, serve_workers
 from .steps import step
-from .stream import AgentStream, Resumed
+from .stream import AgentStream, AnsweredQuestion, Inbox, InboxMessage, Principal, Resumed
 from .sync_stream import SyncAgentStream
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .group import AgentGroup
     from .log import PostgresStreamLog, ValkeyStreamLog
     from .openai import OpenAIAPI
+    from .resumable import Resumable
 
 __all__ = [
     "A2A",
@@ -50,11 +51,14 @@ __all__ = [
     "AgentApp",
     "AgentGroup",
     "AgentStream",
+    "AnsweredQuestion",
     "Data",
     "DurableLog",
     "Fenced",
     "File",
     "History",
+    "Inbox",
+    "InboxMessage",
     "Link",
     "LogError",
     "LogUnavailable",
@@ -63,7 +67,9 @@ __all__ = [
     "OutOfSequence",
     "PositionGone",
     "PostgresStreamLog",
+    "Principal",
     "RequestConflict",
+    "Resumable",
     "Resumed",
     "RunningServer",
     "SQLiteStreamLog",
@@ -96,5 +102,6 @@ _LAZY = {
     "AgentGroup": ".group",
     "AISDK": ".ai_sdk",
     "OpenAIAPI": ".openai",
+    "Resumable": ".resumable",
 }
 __getattr__, __dir__ = lazy(__name__, _LAZY, __all__)

@@ -146,7 +146,7 @@ class HeldHead:
         if self._cycle.transport is self:
             self._cycle.transport = self._transport
         data, self._head = self._head + data, b""
-        if data:
+        if data and not self._transport.is_closing():  # uvloop would raise an error
             self._transport.write(data)
 
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Literal, TypeAlias, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from ..errors import ArgumentError
 
@@ -12,6 +12,7 @@ __all__ = [
     "CARD_PATH",
     "FIRST_PARTS",
     "PATHS",
+    "OnBusy",
     "Options",
     "check_api_path",
     "check_max_tool_result",
@@ -21,6 +22,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+OnBusy: TypeAlias = Literal["parallel", "wait", "reject", "interrupt"]
+"""What happens to a message while an earlier one of its conversation is being answered."""
 
 PATHS = ("/assist", "/v1/assist", "/health", "/ready", "/openapi.json")
 
@@ -60,6 +63,8 @@ class Options:
     max_requests_per_minute: int | None
     metrics_path: str | None
     on_abandoned: Literal["continue", "cancel"]  # "cancel" is refused on a shared log
+    on_busy: OnBusy
+    inbox: bool
     abandon_grace: Delay
     heartbeat: Seconds
     send_timeout: Seconds
@@ -93,6 +98,9 @@ class Options:
                 raise ArgumentError("root_path", rule, self.root_path)
         if self.on_abandoned not in ("continue", "cancel"):
             raise ArgumentError("on_abandoned", 'must be "continue" or "cancel"', self.on_abandoned)
+        if self.on_busy not in get_args(OnBusy):
+            rule = f"must be one of {', '.join(get_args(OnBusy))}"
+            raise ArgumentError("on_busy", rule, self.on_busy)
         if self.final_retention < self.retention:
             raise ArgumentError(
                 "final_retention",

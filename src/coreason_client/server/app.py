@@ -22,11 +22,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from ..adapters import FrameworkAgent, adapted
 from ..errors import ArgumentError
 from ._agent_ids import agent_name, default_agent_id, warn_if_shared
 from ._internals import SEND, HeldHead, response_cycle
 from ._keys_file import KeysFile
-from ._options import Options, option_names, protocol_settings
+from ._options import OnBusy, Options, option_names, protocol_settings
 from .cap._routes import Routes
 from .engine._agent import Agent, as_runner, is_generator_without_stream
 from .engine._runtime import Runtime, Service
@@ -172,13 +173,14 @@ class AgentApp:
 
     An agent is ``async def assist(request, stream)``, which must not block, or a plain
     ``def assist(request, stream)``, which runs in a thread and may block. It writes to the stream,
-    returns text or yields text and events, and may leave out ``stream``.
+    returns text or yields text and events, and may leave out ``stream``. An agent of pydantic-ai
+    or of the OpenAI Agents SDK and a compiled graph of LangGraph are agents too.
 
     It starts with the lifespan or, without one as in a mount, with the first request. With
     `lifespan` a parent application can start it early and drain it at the end.
 
     Args:
-        agent: the function.
+        agent: the function, or the object of a framework.
         log: where streams are stored; by default a `MemoryStreamLog`.
         api_keys: the accepted keys, or a mapping from keys to principals (the owners of streams).
             Without keys and tickets everybody may use the agent.
@@ -205,6 +207,12 @@ class AgentApp:
         on_abandoned: "cancel" cancels an agent whose last reader has left; it counts the readers of
             this process, so it cannot be used with a shared log.
         abandon_grace: the seconds before that.
+        on_busy: what happens to a message while an earlier one of its conversation is being
+            answered, in any process that shares the log: "parallel" answers both at once, "wait"
+            answers it next, "reject" refuses it with 409, and "interrupt" cancels the earlier
+            answer first.
+        inbox: True if clients may send messages to a running stream, which the agent reads with
+            `stream.inbox`.
         heartbeat: the seconds without a packet after which readers get a comment.
         send_timeout: the seconds for which a reader may block its connection.
         body_timeout: the seconds within which a body must arrive.
@@ -235,7 +243,7 @@ class AgentApp:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: Agent | FrameworkAgent,
         *,
         log: StreamLog | None = None,
         api_keys: Iterable[str] | Mapping[str, str] | None = None,
@@ -257,6 +265,8 @@ class AgentApp:
         max_requests_per_minute: int | None = None,
         on_abandoned: Literal["continue", "cancel"] = "continue",
         abandon_grace: float = 30.0,
+        on_busy: OnBusy = "parallel",
+        inbox: bool = False,
         heartbeat: float = 15.0,
         send_timeout: float = 30.0,
         body_timeout: float = 30.0,
@@ -279,6 +289,7 @@ class AgentApp:
         _keys_before: str | None = None,
     ) -> None:
         arguments = locals()  # before other local variables exist
+        given, agent = agent, adapted(agent)
         protocols = _page_protocols(ai_sdk, ag_ui)
         options = {name: arguments[name] for name in option_names() & arguments.keys()} | {
             "agent_id": default_agent_id(agent) if agent_id is None else agent_id,
@@ -292,7 +303,7 @@ class AgentApp:
         self._options = Options(**options)
         self.agent_id: Final = self._options.agent_id
         """The id of the agent."""
-        warn_if_shared(self._log, self, agent, self._options.agent_id, self._options.version)
+        warn_if_shared(self._log, self, given, self._options.agent_id, self._options.version)
         keys = None if api_keys is None else Keys(api_keys)
         self._keys_file = (
             None if api_keys_file is None else KeysFile(api_keys_file, keys, _keys_before)
@@ -359,7 +370,7 @@ class AgentApp:
         self._asgi: ASGIApp = asgi if cuts is None else partial(serve_cuttable, asgi, cuts)
 
     def _a2a_routes(
-        self, agent: Agent, name: str, a2a: "bool | AgentCard | A2A", public_url: str | None
+        self, agent: object, name: str, a2a: "bool | AgentCard | A2A", public_url: str | None
     ) -> list[Route]:
         from .a2a import A2ARoutes, AgentDescription, Cards, GrpcServing, Operations, settings_of
 
@@ -633,6 +644,7 @@ def _page_routes(
         "adds_key": False,
         "curl_option": BEARER_OPTION,
         "cut": cuts is not None,
+        "inbox": options.inbox,
         "documents": bool(documents),
         "card": None,
     }
@@ -667,7 +679,8 @@ def _check_durable(agent: object, log: StreamLog) -> None:
     """Check that an agent can be restarted by another process.
 
     Raises:
-        ArgumentError: the log ends with the process, or the agent has no steps.
+        ArgumentError: the log ends with the process, the agent has no steps, or its adapter
+            refuses it.
     """
     if not (log.outlives_process and isinstance(log, DurableLog)):
         raise ArgumentError(
@@ -680,6 +693,8 @@ def _check_durable(agent: object, log: StreamLog) -> None:
             "durable",
             "needs an agent that takes `stream`, because a generator without it has no steps",
         )
+    if (check := getattr(agent, "check_durable", None)) is not None:  # of an adapter
+        check()
 
 
 class _Shortcut:

@@ -26,20 +26,32 @@ from coreason_manifest.definitions.reports import TOOL_CALL, TOOL_RESULT, USAGE
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..errors import ArgumentError
+from ._names import (
+    ARTIFACT,
+    AUTH_REQUIRED,
+    INPUT_REQUIRED,
+    MESSAGE,
+    QUESTION,
+    REJECTED,
+    Principal,
+    parse_principal,
+)
 from ._off_loop import LARGE_BODY, off_loop
-from ._packet_names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, QUESTION, REJECTED
 from .durable._notes import Policy
 from .engine._conversation import (
     MAX_HISTORY_BYTES,
+    AnsweredQuestion,
     History,
+    StoredQuestion,
     last_question,
     parse_history,
 )
+from .engine._inbox import Inbox, InboxMessage
 from .engine._steps import Resumed, Steps
 from .engine._writer import StreamWriter
 from .parts import PartContent, dump_parts, text_of
 
-__all__ = ["AgentStream", "Resumed"]
+__all__ = ["AgentStream", "AnsweredQuestion", "Inbox", "InboxMessage", "Principal", "Resumed"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -56,9 +68,10 @@ class AgentStream:
     event loop of the agent.
     """
 
-    def __init__(self, writer: StreamWriter, steps: Steps) -> None:
+    def __init__(self, writer: StreamWriter, steps: Steps, inbox: Inbox | None = None) -> None:
         self._writer = writer
         self._steps = steps
+        self._inbox = inbox
 
     # Read access.
 
@@ -73,9 +86,35 @@ class AgentStream:
         return last_question(self._writer.request)
 
     @property
+    def principal(self) -> Principal:
+        """The caller: the name of its key, or the subject of its ticket."""
+        return parse_principal(self._writer.turns.principal)
+
+    @property
     def stream_id(self) -> UUID:
         """The id of this stream."""
         return self._writer.stream_id
+
+    @property
+    def has_inbox(self) -> bool:
+        """True if clients may send messages to this stream, as with `AgentApp(inbox=True)`."""
+        return self._inbox is not None
+
+    @property
+    def inbox(self) -> Inbox:
+        """The messages that clients send to this stream while it runs.
+
+        Raises:
+            RuntimeError: the application was made without `inbox=True`.
+        """
+        if self._inbox is None:
+            raise RuntimeError("this agent takes no messages: make it with AgentApp(inbox=True)")
+        return self._inbox
+
+    @property
+    def durable(self) -> bool:
+        """True if another process continues the agent when its own dies."""
+        return self._steps.durable
 
     @property
     def cancelled(self) -> bool:
@@ -196,10 +235,23 @@ class AgentStream:
         returned, whatever its size. They come from the store or, for a client of the
         OpenAI-compatible API that sends its whole conversation, from the request.
         """
-        stored = await self._steps.turns(self._writer.turns, limit, max_bytes)
+        stored = await self._steps.turns(self._writer.turns.latest, limit, max_bytes)
         if sum(map(len, stored)) <= LARGE_BODY:
             return parse_history(stored)
         return await off_loop(lambda: parse_history(stored))
+
+    async def answered_question(self) -> AnsweredQuestion | None:
+        """Return the question that this turn answers, with the answer; None if there is none.
+
+        It is the question with which the turn before ended, or the one that the client names. Of
+        several answers the first one counts: the others get None, unless its turn has failed and
+        it was not a yes: what was approved may have been done.
+        A durable agent gets the same after a restart.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        return await self.step("answered_question", self._writer.turns.answered_question)
 
     # Write access.
 
@@ -470,7 +522,14 @@ class AgentStream:
         }
         await self._report(USAGE, data)
 
-    async def ask(self, question: str, *, auth: bool = False, call_id: str | None = None) -> None:
+    async def ask(
+        self,
+        question: str,
+        *,
+        auth: bool = False,
+        call_id: str | None = None,
+        state: Any = None,
+    ) -> None:
         """Ask the user and end the stream: the answer is the next message of the conversation.
 
         The question is written as text too, so that every client shows it; an event before it says
@@ -481,8 +540,15 @@ class AgentStream:
 
         With `call_id`, the question is whether a tool may be called, and the id is that of a
         `tool_call` without a result. Clients that can show buttons for it do so.
+
+        `state` is what the agent needs to go on, any JSON. Clients do not get it; the turn that
+        answers the question does, from `answered_question`.
+
+        Raises:
+            ArgumentError: an argument is invalid.
         """
         data = {"question": question} | _optional(_text, call_id=call_id)
+        self._writer.turns.asked = StoredQuestion(question, call_id, _json("state", state))
         asked = {"type": QUESTION, "data": data}
         await self.write_packet(StreamOpCode.EVENT, asked)
         await self.write(question)

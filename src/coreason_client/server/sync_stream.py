@@ -12,7 +12,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .durable._notes import Policy
 from .errors import StreamCancelled, StreamEnded
-from .stream import AgentStream, Resumed
+from .stream import AgentStream, InboxMessage, Principal, Resumed
 
 __all__ = ["Bridge", "SyncAgentStream"]
 
@@ -71,6 +71,24 @@ def _sync(
     return call
 
 
+class SyncInbox:
+    """The messages that are sent to a running agent; a loop over it waits for each of them."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._inbox = bridge.stream.inbox
+
+    def waiting(self) -> list[InboxMessage]:
+        """Return the messages that have arrived, without waiting for more."""
+        return self._bridge.wait(self._inbox.waiting())
+
+    def __iter__(self) -> "SyncInbox":
+        return self
+
+    def __next__(self) -> InboxMessage:
+        return self._bridge.wait(self._inbox.__anext__())
+
+
 class SyncAgentStream:
     """The stream of one answer, for an agent that is a plain function.
 
@@ -93,9 +111,29 @@ class SyncAgentStream:
         return self._bridge.stream.question
 
     @property
+    def principal(self) -> Principal:
+        """The caller: the name of its key, or the subject of its ticket."""
+        return self._bridge.stream.principal
+
+    @property
+    def durable(self) -> bool:
+        """True if another process continues the agent when its own dies."""
+        return self._bridge.stream.durable
+
+    @property
     def stream_id(self) -> UUID:
         """The id of this stream."""
         return self._bridge.stream.stream_id
+
+    @property
+    def has_inbox(self) -> bool:
+        """True if clients may send messages to this stream, as with `AgentApp(inbox=True)`."""
+        return self._bridge.stream.has_inbox
+
+    @property
+    def inbox(self) -> "SyncInbox":
+        """The messages that clients send to this stream while it runs."""
+        return SyncInbox(self._bridge)
 
     @property
     def cancelled(self) -> bool:
@@ -173,6 +211,7 @@ class SyncAgentStream:
     now = _sync(AgentStream.now)
     checkpoint = _sync(AgentStream.checkpoint)
     history = _sync(AgentStream.history)
+    answered_question = _sync(AgentStream.answered_question)
     write = _sync(AgentStream.write)
     write_packet = _sync(AgentStream.write_packet)
     thought = _sync(AgentStream.thought)

@@ -135,6 +135,7 @@ def test_results_have_the_shape_of_their_version() -> None:
     old = parse_call(request("tasks/get", params={"id": "t"}), "0.3")
     shown = from_json(result(old, "task", task))["result"]
     assert (shown["kind"], shown["status"]) == ("task", {"state": "completed"})
+    assert from_json(result(old, "event", None))["result"] is None  # the client has left
 
 
 def test_an_error_has_its_code_and_details() -> None:

@@ -97,6 +97,7 @@ def test_the_older_version_has_its_own_shapes() -> None:
     assert shown["status"]["state"] == "TASK_STATE_CANCELLED"
     assert shown["status"]["message"]["content"] == [{"text": "Hi"}]
     assert from_json(result("1.0", "event", event)) == event
+    assert result("0.3", "event", None) == b"null"  # the client has left
 
 
 def test_errors_have_the_format_of_their_version() -> None:

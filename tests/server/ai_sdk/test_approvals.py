@@ -90,6 +90,7 @@ def test_an_answer_goes_on_in_the_same_message(
         {"type": "text", "text": " Deleted.", "state": "done"},
     ]
     assert server.agent.approvals[-1] == {
+        "question_id": question,
         "call_id": "call-1",
         "name": "delete",
         "arguments": {"path": "/tmp/x"},

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coreason_client.server import MemoryStreamLog, SQLiteStreamLog, ValkeyStreamLog
-from coreason_client.server.ai_sdk import AnswerFacts, Approval, message_id
+from coreason_client.server.ai_sdk import AnswerFacts, GivenApproval, message_id
 from coreason_client.server.ai_sdk._writer import ChunkWriter, Earlier
 from coreason_client.server.answer._entries import valid_entries
 from coreason_client.server.http._questions import question_id
@@ -223,7 +223,7 @@ def test_an_answered_question_is_the_same_after_a_reload(
     assert part["approval"] == {"id": question_id(STREAM)}
     part["state"] = "approval-responded"  # by the page itself
     part["approval"] |= {"approved": approved, "reason": "so"}
-    approval = Approval(question_id(STREAM), "c9", approved, "so")
+    approval = GivenApproval(question_id(STREAM), "c9", approved, "so")
     facts = AnswerFacts("other", ALL, message_id(STREAM), approval)
     parts = []
     earlier = [Earlier(STREAM, AnswerFacts("key", ALL), before)]

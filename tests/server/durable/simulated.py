@@ -357,7 +357,7 @@ def _options(max_restarts: int) -> Options:
 
     identity: dict[str, Any] = {"agent_id": AGENT.agent_id, "version": AGENT.version}
     app = AgentApp(agent, max_restarts=max_restarts, cancel_grace=1.0, **identity)
-    return replace(app._options, durable=True)
+    return replace(app._options, durable=True, inbox=True)
 
 
 class Process:

@@ -638,9 +638,9 @@ async def test_what_writes_a_large_turn_is_not_the_thread_of_the_loop(
 ) -> None:
     threads = []
 
-    def dump(turn: Turn, earlier: Sequence[StoredTurn] = ()) -> bytes:
+    def dump(turn: Turn, earlier: Sequence[StoredTurn] = (), **asked: Any) -> bytes:
         threads.append(threading.current_thread())
-        return dump_turn(turn, earlier)
+        return dump_turn(turn, earlier, **asked)
 
     monkeypatch.setattr(_writer, "dump_turn", dump)
     log = MemoryStreamLog()

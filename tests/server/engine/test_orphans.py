@@ -9,7 +9,11 @@ import pytest
 
 from coreason_client.server import AgentApp, LogUnavailable, MemoryStreamLog
 from coreason_client.server.engine import _orphans
-from coreason_client.server.engine._conversation import dump_question, parse_history
+from coreason_client.server.engine._conversation import (
+    dump_question,
+    parse_history,
+    waiting_request,
+)
 from coreason_client.server.engine._ending import CANCELLED, SERVER_STOPPED
 from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._orphans import Orphans, UnwrittenEnd
@@ -317,3 +321,9 @@ async def test_ends_that_wait_for_the_log_take_bounded_memory(
     assert [stream_id in orphans for stream_id in ids] == [False, False, False, True, True]
     await orphans.write_ends()  # the log does not know them
     assert len(orphans) == 0
+
+
+@pytest.mark.parametrize("stored", [b"", b"\xff", b"7", b"[]", b'{"waits": true}'])
+def test_a_damaged_question_does_not_stop_the_others(stored: bytes) -> None:
+    """Orphans are ended together, so what cannot be read must not raise an error."""
+    assert waiting_request(stored) is None

@@ -15,10 +15,15 @@ from ..aio import aio
 from ..peer import envelope
 
 FOR_AGENTS = {
+    "answered_question",
+    "has_inbox",
+    "inbox",
+    "principal",
     "artifact",
     "ask",
     "attempt",
     "cancelled",
+    "durable",
     "checkpoint",
     "cite",
     "ended",

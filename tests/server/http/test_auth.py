@@ -9,12 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coreason_client import CAPClient
+from coreason_client.server._names import full_principal, ticket_principal
 from coreason_client.server.http import _auth
 from coreason_client.server.http._auth import (
     Keys,
     bearer_token,
-    full_principal,
-    ticket_principal,
 )
 from coreason_client.server.http._problems import Problem
 

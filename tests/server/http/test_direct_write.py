@@ -163,6 +163,10 @@ class _Transport:
 
     def __init__(self) -> None:
         self.calls: list[bytes] = []
+        self.is_lost = False
+
+    def is_closing(self) -> bool:
+        return self.is_lost
 
     def write(self, data: bytes) -> None:
         self.calls.append(data)
@@ -209,6 +213,17 @@ async def test_a_held_head_is_written_before_its_connection_is_closed() -> None:
     cycle.transport.close()
     await turns(4)
     assert transport.calls == [b"head ", b"closed"]
+
+
+@in_a_loop
+async def test_a_held_head_is_dropped_if_its_connection_is_lost() -> None:
+    """The loop of uvloop would report an error: its transports refuse a write after their end."""
+    cycle = SimpleNamespace(transport=(transport := _Transport()))
+    HeldHead(cycle)
+    cycle.transport.write(b"head ")
+    transport.is_lost = True
+    await turns(4)
+    assert transport.calls == []
 
 
 @in_a_loop

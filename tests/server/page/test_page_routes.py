@@ -73,6 +73,7 @@ def test_the_config_says_whether_a_key_is_needed(serve: Serve, key: str | None) 
         "adds_key": False,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": False,
+        "inbox": False,
         "documents": False,
         "card": None,
     }

@@ -119,6 +119,8 @@ _CANCEL_TIMEOUT = 2.0
 class AgentPartner:
     """Sends each line to the agent: as the answer to a task that waits for it, or as a new task."""
 
+    says = False
+
     def __init__(
         self,
         agent: AgentOptions,
@@ -139,7 +141,7 @@ class AgentPartner:
     def check(self, attached: Attached) -> None:
         """Do nothing: an agent may accept files of any type."""
 
-    def ask(self, text: str, attached: Sequence[Attached] = ()) -> None:
+    def ask(self, text: str, attached: Sequence[Attached] = (), reader: object = None) -> None:
         """Send a message and show the answer; Ctrl-C cancels the task.
 
         Raises:

@@ -167,7 +167,7 @@ def _talk(
     as_json, conversation = options.as_json, options.conversation
     session = conversation or str(uuid4())
     if text is not None:
-        ask(service, chat_message(text, attached), session, as_json=as_json)
+        ask(service, chat_message(text, attached), session, [], as_json=as_json)
         return
     for one in attached:
         chat_message("", [one])  # an unknown type is reported before the conversation begins

@@ -3,7 +3,8 @@
 import shlex
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -27,6 +28,7 @@ from .._attached import Attached, FileText, file_content, type_of_name
 from .._text import encodable
 from ..exits import ExitCode, Failure
 from ..output import open_output
+from ..prompt import LineReader
 from ._packets import PacketPresenter, text_of
 from ._service import ChatService
 
@@ -42,6 +44,8 @@ class ServicePartner:
     `command` is the beginning of the command that continues the conversation later, quoted for a
     shell; None if that is not possible. `known` is True if the conversation exists already.
     """
+
+    says = True
 
     def __init__(
         self,
@@ -67,12 +71,12 @@ class ServicePartner:
         """
         chat_message("", [attached])
 
-    def ask(self, text: str, attached: Sequence[Attached] = ()) -> None:
+    def ask(self, text: str, attached: Sequence[Attached], reader: LineReader) -> None:
         """Ask, and show the answer; raises as `ask`."""
         received: list[Packet] = []
-        message = chat_message(text, attached)
+        message, as_json = chat_message(text, attached), self._as_json
         try:
-            ask(self._service, message, self._session, as_json=self._as_json, received=received)
+            ask(self._service, message, self._session, received, as_json=as_json, reader=reader)
             self._can_continue = True
         except KeyboardInterrupt:
             # The service keeps a stopped answer, with its question.
@@ -100,13 +104,14 @@ def ask(
     service: ChatService,
     message: ChatMessage,
     conversation: str,
+    received: list[Packet],
     *,
     as_json: bool,
-    received: list[Packet] | None = None,
+    reader: LineReader | None = None,
 ) -> None:
     """Ask, and show the answer as it arrives; with a proxy, check that nothing of it was lost.
 
-    `received` gets the packets of the answer.
+    `received` gets the packets of the answer. `reader` reads what the user types meanwhile.
 
     Raises:
         CAPError: there was no answer, or it is incomplete.
@@ -116,13 +121,14 @@ def ask(
     cuts_before, kills_before = service.cuts(), service.kills()
 
     def status() -> str:
-        return interruptions(service.cuts() - cuts_before, service.kills() - kills_before)
+        happened = interruptions(service.cuts() - cuts_before, service.kills() - kills_before)
+        typed = _typed(reader, packets, lambda *said: sending.submit(service.say, *said))
+        return "\n".join(filter(None, [happened, typed]))
 
-    output = open_output(as_json=as_json, status=status)
+    presenter = PacketPresenter(output := open_output(as_json=as_json, status=status))
     request = _request(message, conversation, rewinds=output.can_rewind)
-    presenter = PacketPresenter(output)
-    received = [] if received is None else received
     with (
+        ThreadPoolExecutor(1) as sending,
         service.client.assist(request, rewinds=output.can_rewind) as packets,
         _explained(service.url),
     ):
@@ -177,6 +183,15 @@ def _show(
         packets.close()
         service.cancel(packets.stream_id or packets.response_headers.get("x-stream-id"))
         raise
+
+
+def _typed(reader: LineReader | None, packets: PacketStream, say: Callable[..., object]) -> str:
+    """Return the line that is typed during an answer, for the row below it."""
+    stream_id = packets.stream_id or packets.response_headers.get("x-stream-id")
+    if reader is None or stream_id is None:  # nobody can be told anything yet
+        return ""
+    typed = reader.typing(lambda text: say(stream_id, text))
+    return typed and f"> {typed}"
 
 
 def _request(message: ChatMessage, conversation: str, *, rewinds: bool) -> ServiceRequest:

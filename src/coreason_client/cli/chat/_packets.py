@@ -40,6 +40,7 @@ class PacketPresenter:
         self._output = output
         self._cited: dict[str, _Cited] = {}  # by URI, in order of arrival
         self._tools: dict[str, str] = {}  # the name of the tool by the id of its call
+        self._asks_permission = False  # to call a tool
 
     def __enter__(self) -> Self:
         self._output.__enter__()
@@ -47,6 +48,8 @@ class PacketPresenter:
 
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         self._output.__exit__(exc_type, exc, traceback)
+        if exc_type is None and self._asks_permission:
+            self._output.detail("Answer with yes, or with no, because …")
         if exc_type is None and self._cited:
             cited = enumerate(self._cited.values(), 1)
             self._output.sources(
@@ -107,6 +110,8 @@ class PacketPresenter:
 
     def _show_other(self, event: dict[str, Any]) -> None:
         if event.get("type") == "QUESTION":  # its text follows as a DELTA
+            data = event.get("data")
+            self._asks_permission = isinstance(data, dict) and "call_id" in data
             return
         if (lines := artifact_lines(event)) is not None:
             self._output.lines(lines)

@@ -19,6 +19,7 @@ from .._attached import MAX_ATTACHED_BYTES
 from .._load import require_server
 from .._options import usage_error
 from ..exits import ExitCode, Failure
+from ..output import print_dimmed, print_stderr
 from ._agent_process import SECONDS_PER_WORD, AgentKiller, agent_process
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ __all__ = [
 
 # The client requires a key; a service without keys accepts any.
 _NO_KEY = "anonymous"
-_CANCEL_TIMEOUT = 2.0
+_CALL_TIMEOUT = 2.0
 _MIN_BYTES, _MAX_BYTES, _GROWTH = 100, 4_000, 1.2  # of a connection until it is cut
 _MAX_CUTS = 100
 _MAX_BODY_BYTES = 2 * MAX_ATTACHED_BYTES  # as base64, and the rest of the request
@@ -58,7 +59,17 @@ class ChatService:
         """Ask the agent to stop; errors are ignored, because the answer is no longer wanted."""
         if stream_id is not None:
             with suppress(CAPError):
-                self.direct.cancel(stream_id, timeout=_CANCEL_TIMEOUT)
+                self.direct.cancel(stream_id, timeout=_CALL_TIMEOUT)
+
+    def say(self, stream_id: UUID | str, text: str) -> None:
+        """Send a message to the agent that is answering; print it, and why it was not sent."""
+        print_dimmed(f"> {text}")
+        try:
+            self.direct.send(stream_id, text, timeout=_CALL_TIMEOUT)
+        except CAPError as error:
+            sentence = str(error).split(f"HTTP {error.status_code}: ")[-1]
+            no_inbox = "The agent takes no messages while it answers."
+            print_stderr(f"Not sent: {no_inbox if error.status_code == 404 else sentence}")
 
     def cuts(self) -> int:
         """Return the number of connections that the proxy has cut."""

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -23,9 +23,11 @@ from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 from ..output import clean, print_stdout
 from ._history_file import HistoryFile
 from ._line_rules import (
+    SAY_LINE,
     Edit,
     after_alt_enter,
     after_enter,
+    after_keys,
     after_typed_ahead,
     completed_words,
     file_prefix,
@@ -44,6 +46,7 @@ class Editor:
 
     def __init__(self, prompt: str, history: HistoryFile) -> None:
         self._multi = False
+        self.typed = ""
         self._output = _terminal_output()
         self._session: PromptSession[str] = PromptSession(
             prompt,
@@ -73,13 +76,21 @@ class Editor:
         print_stdout("")
         try:
             with _exit_on_sigterm():
-                typed = clean(typed_ahead(sys.stdin.fileno()))
-                text, sends = after_typed_ahead(typed, multi=self._multi)
+                typed, self.typed = after_keys(self.typed + typed_ahead(sys.stdin.fileno())), ""
+                text, sends = after_typed_ahead(clean(typed), multi=self._multi)
                 return self._session.prompt(default=text, accept_default=sends)
         except LineCleared:
             raise
         except KeyboardInterrupt:  # before or after the terminal was in raw mode
             raise LineCleared from None
+
+    def typing(self, say: Callable[[str], object]) -> str:
+        """Return the last line that was typed while an answer is shown."""
+        typed = after_keys(self.typed + typed_ahead(sys.stdin.fileno(), keeps_raw=True))
+        for text in SAY_LINE.findall(typed):
+            say(clean(text).strip())
+        self.typed = SAY_LINE.sub("", typed)
+        return clean(self.typed.rstrip("\n").rpartition("\n")[2])
 
     def switch_mode(self) -> str:
         """Switch between sending with Enter and with Alt-Enter; return a sentence about it."""
@@ -205,12 +216,15 @@ _CHUNK = 65536
 if sys.platform != "win32":
     import termios
 
-    def typed_ahead(fd: int) -> str:
+    def typed_ahead(fd: int, *, keeps_raw: bool = False) -> str:
         """Return the pending lines, also an unfinished one; an Enter is a line break.
 
-        The terminal gives out unfinished lines only while it does not wait for their end.
+        The terminal gives out unfinished lines only while it does not wait for their end. With
+        `keeps_raw` that stays so, and the caller edits the line; a background job gets nothing.
         """
         try:
+            if keeps_raw and os.tcgetpgrp(fd) != os.getpgrp():
+                return ""
             saved = termios.tcgetattr(fd)
             attributes = list(saved)
             attributes[3] &= ~termios.ICANON
@@ -223,7 +237,7 @@ if sys.platform != "win32":
             return _read_all(fd).decode(errors="replace").replace("\r", "\n")
         finally:
             with suppress(OSError, termios.error):
-                termios.tcsetattr(fd, termios.TCSANOW, saved)
+                termios.tcsetattr(fd, termios.TCSANOW, attributes if keeps_raw else saved)
 
     def _read_all(fd: int) -> bytes:
         data = b""
@@ -234,6 +248,6 @@ if sys.platform != "win32":
 
 else:
 
-    def typed_ahead(fd: int) -> str:
+    def typed_ahead(fd: int, *, keeps_raw: bool = False) -> str:
         """Return nothing: the console keeps the keys for the editor."""
         return ""

@@ -7,21 +7,25 @@ it; several lines are always a message. The effect of a key depends on the text 
 * After `/multi`, Enter starts a new line and Alt-Enter sends; a command is still run with Enter.
 * Ctrl-J always starts a new line, and Alt-Enter does so before `/multi`.
 * A line that was typed while an answer was shown, and ended with Enter, is sent after the answer.
-  Several lines wait at the prompt: they are probably a paste, and one message.
+  Several lines wait at the prompt: they are probably a paste, and one message. The text of a
+  `/say` line does not wait: the agent that is answering gets it.
 * Ctrl-C clears the line. A second one in a row, on an empty line, leaves.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from textwrap import fill
 
 __all__ = [
+    "SAY_LINE",
     "Command",
     "Edit",
     "Mistake",
     "after_alt_enter",
     "after_enter",
+    "after_keys",
     "after_typed_ahead",
     "command_help",
     "completed_words",
@@ -50,12 +54,16 @@ class Mistake:
 _COMMANDS = (
     ("help", "", "show this help"),
     ("id", "", "show the ID of the conversation"),
+    ("say", "TEXT", "while an answer is shown: send a message to its agent"),
     ("new", "", "start a new conversation"),
     ("attach", "FILE", "send a file or a URL with the next message"),
     ("save", "FILE", "save the conversation as Markdown, or as JSON if FILE ends in .json"),
     ("multi", "", "switch between sending with Enter and with Alt-Enter"),
     ("exit", "", "leave, like Ctrl-D"),
 )
+SAY_LINE = re.compile(r"^/say[ \t]+(.*\S)[ \t]*\n", re.MULTILINE)
+"""Is a `/say` that was ended with Enter, with its text."""
+
 _MIN_TEXT = 20  # columns
 _ARGUMENTS = {name: argument for name, argument, _ in _COMMANDS}
 _ALIASES = {"quit": "exit", "?": "help"}
@@ -67,12 +75,16 @@ _CTRL_C = ("Ctrl-C", "stop the answer or clear the line; twice at the prompt: le
 _SLASH = ("//", "a message that begins with a slash, as in //etc is full")
 
 
-def command_help(columns: int, *, editing: bool) -> str:
-    """Return the help in so many columns; with `editing`, also the keys that edit a line."""
+def command_help(columns: int, *, editing: bool, says: bool = False) -> str:
+    """Return the help in so many columns; with `editing`, also the keys that edit a line.
+
+    `says` is True if the agent can get messages while it answers.
+    """
+    hidden = {"multi": not editing, "say": not (editing and says)}
     rows = [
         (f"/{name} {argument}".rstrip(), text)
         for name, argument, text in _COMMANDS
-        if editing or name != "multi"
+        if not hidden.get(name)
     ]
     rows += [*(_KEYS if editing else ()), _CTRL_C, _SLASH]
     width = max(len(name) for name, _ in rows) + 2
@@ -104,8 +116,10 @@ def parse_line(line: str) -> Command | Mistake | str:
     if argument and not _ARGUMENTS[name]:
         return Mistake(f"/{word} takes nothing after it.")
     if not argument and (missing := _ARGUMENTS[name]):
-        return Mistake(f"/{word} needs the name of a file: /{word} {missing}")
-    return Command(name, _unquoted(argument.strip()))
+        what = "the name of a file" if missing == "FILE" else "a text"
+        return Mistake(f"/{word} needs {what}: /{word} {missing}")
+    argument = argument.strip()
+    return Command(name, _unquoted(argument) if _ARGUMENTS[name] == "FILE" else argument)
 
 
 def completed_words(before_cursor: str) -> Sequence[str]:
@@ -158,6 +172,14 @@ def after_typed_ahead(typed: str, *, multi: bool) -> tuple[str, bool]:
     is_one_line = bool(line.strip() and enter) and not rest
     sends = is_one_line and after_enter(line, len(line), multi=multi) is Edit.SEND
     return (line, True) if sends else (typed.lstrip("\n"), False)
+
+
+def after_keys(typed: str) -> str:
+    """Return the text of keys: Backspace removes a character, and Ctrl-U a line."""
+    text = re.sub(r"[^\n]*\x15", "", typed.replace("\b", "\x7f"))
+    while "\x7f" in text:
+        text = re.sub(r"[^\n\x7f]?\x7f", "", text, count=1)
+    return text
 
 
 def leaves_after_ctrl_c(text: str, *, cleared_before: bool) -> bool:

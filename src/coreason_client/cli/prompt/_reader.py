@@ -1,6 +1,7 @@
 """Reads the lines of a conversation as they come, without an editor."""
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -31,12 +32,21 @@ class LineReader(Protocol):
     editing: bool
     """True if a line can be edited with the keys of `command_help`."""
 
+    typed: str
+    """The text of `typing` with which the next `read` begins."""
+
     def read(self) -> str:
         """Return the next line or lines.
 
         Raises:
             EOFError: there are no more, or Ctrl-D was pressed.
             LineCleared: Ctrl-C was pressed.
+        """
+
+    def typing(self, say: Callable[[str], object]) -> str:
+        """Return the last line that was typed while an answer is shown.
+
+        `say` gets the texts of `/say`; all other lines are in `typed`.
         """
 
     def switch_mode(self) -> str:
@@ -50,6 +60,7 @@ class PlainReader:
     """Reads lines from stdin, with readline if it is a terminal."""
 
     editing = False
+    typed = ""
 
     def __init__(self) -> None:
         with suppress(ImportError):
@@ -69,6 +80,10 @@ class PlainReader:
         except KeyboardInterrupt:
             print_stderr("")
             raise LineCleared from None
+
+    def typing(self, say: Callable[[str], object]) -> str:
+        """Return nothing: all lines wait for the next `read`."""
+        return ""
 
     def switch_mode(self) -> str:
         """Return why the mode cannot be switched."""

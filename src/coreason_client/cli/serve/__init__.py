@@ -42,7 +42,8 @@ Examples:
   coreason serve my_module:agent --ai-sdk --cors-origin http://localhost:3000
 
 An agent is async def agent(request, stream), or an async generator of text and events. A plain def
-runs in a thread, so it may block.
+runs in a thread, so it may block. An agent of pydantic-ai or of the OpenAI Agents SDK and a
+compiled graph of LangGraph are served as they are.
 
 {EXIT_CODES_HINT}
 """

@@ -89,9 +89,8 @@ class ServeConfig:
                 "postgresql://HOST or valkey://HOST",
                 ExitCode.USAGE,
             )
-        agents = _find_agents(options)
         try:
-            return self._app_of(agents)
+            return self._app_of(_find_agents(options))
         except ArgumentError as error:
             sources = {
                 "api_keys": secrets.keys.source,
@@ -145,6 +144,8 @@ class ServeConfig:
             cors_origins=options.cors_origins or (),
             durable=options.durable,
             max_restarts=options.max_restarts or DEFAULT_MAX_RESTARTS,
+            on_busy=options.on_busy,
+            inbox=options.inbox,
             a2a=self._a2a_settings(),
             openai=self._openai_settings(),
             ai_sdk=self._ai_sdk_settings(),
@@ -260,8 +261,11 @@ def redacted_location(name: str) -> str:
 def _find_agents(options: ServeOptions) -> list[Any]:
     """Return the objects that the options name; their types are not checked.
 
+    An object of a framework is returned as an agent of the same name.
+
     Raises:
         Failure: there is no such object, or the options name an agent and a model.
+        TypeError, ValueError: the object of a framework cannot be served.
     """
     agents, llm = options.agents, options.llm
     if llm is not None:
@@ -275,7 +279,9 @@ def _find_agents(options: ServeOptions) -> list[Any]:
         return [model_agent(llm, options.system, tell_errors=False)]
     reject_system(options.system)
     if agents:
-        return [load_agent(name) for name in agents]
+        from ...adapters import adapted
+
+        return [adapted(load_agent(name), name) for name in agents]
     from ...agents.guide import guide, paced
 
     is_watched = options.chaos or options.open_page  # in a browser

@@ -132,6 +132,19 @@ class ServeOptions:
             show_default=str(DEFAULT_MAX_RESTARTS),
         ),
     ] = None
+    on_busy: Annotated[
+        Literal["parallel", "wait", "reject", "interrupt"],
+        typer.Option(
+            help="For a message while an earlier one of its conversation is being answered: answer "
+            "it at once or next, refuse it, or cancel the earlier answer.",
+        ),
+    ] = "parallel"
+    inbox: Annotated[
+        bool,
+        typer.Option(
+            "--inbox", help="Let clients send messages to a running answer; the agent reads them."
+        ),
+    ] = False
 
     # Access
     api_keys: Annotated[

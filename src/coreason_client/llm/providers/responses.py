@@ -29,7 +29,7 @@ from ._responses_items import (
 )
 from ._responses_reader import ResponsesReader, end_of, error_in, tokens_of
 
-__all__ = ["ADAPTER", "Responses"]
+__all__ = ["ADAPTER", "Responses", "input_content"]
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -143,9 +143,13 @@ def _input_items(
         return [{"type": "function_call_output", **output}]
     if role == "assistant":
         return items_of_message(message, profile.name) or _assistant_items(message)
-    if isinstance(content, list):
-        content = [_PARTS[part["type"]](part) for part in content]
-    return [_message(role, content)]
+    return [_message(role, input_content(content))]
+
+
+def input_content(content: Any) -> Any:
+    """Return the content of a user message: text, or its parts in the form of this API."""
+    is_text = not isinstance(content, list)
+    return content if is_text else [_PARTS[part["type"]](part) for part in content]
 
 
 def _message(role: str, content: Any) -> dict[str, Any]:
@@ -185,6 +189,7 @@ _PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "text": _text,
     "image_url": _image,
     "file": _file,
+    "input_audio": dict,
 }
 
 

@@ -102,7 +102,10 @@ class AsyncRun:
         self._given = given_tools_async(tools)
         own, checked = conversation(messages)
         self._machine = RunMachine(
-            own, limits, checked=checked, tool_choice=options.get("tool_choice")
+            *(own, limits),
+            checked=checked,
+            tool_choice=options.get("tool_choice"),
+            approvals=options.pop("approvals", None),
         )
         self._turns = AsyncModelTurns(client, options)
         self._restarts = options.get("on_break") == "restart"
@@ -167,5 +170,5 @@ class AsyncRun:
                 async with aclosing(calls.events(step, machine)) as events:
                     async for event in events:
                         yield event
-            if not machine.calling:
-                yield machine.turn_finished()
+            if not machine.calling and (finished := machine.turn_finished()) is not None:
+                yield finished

@@ -9,6 +9,8 @@
 * An error of a tool is a result. Too many errors in a row of the same tool end the run.
 * A call whose arguments are not a JSON object is not executed: it is an error of its tool.
 * A call at the end of an answer that was cut off may lack arguments, so it is not executed.
+* A turn in which a call needs an approval executes nothing before all of them are decided. The run
+  ends there, and another one goes on from its conversation, whose last message has the calls.
 * A forced `tool_choice` applies to the first turn: otherwise the run would never end.
 """
 
@@ -17,16 +19,24 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, NamedTuple, Self
 
+from pydantic_core import to_json
+
 from ..._clock import monotonic
 from .._answer import NO_USAGE, add_usages
 from .._argument_errors import invalid
 from .._call import KEEP_INVALID_CALLS
 from .._check_messages import CheckedMessages, check_messages, check_next_messages
 from .._json import clean_text
-from ..errors import LLMError, LLMRunLimitError, LLMRunTimeoutError, LLMToolError
+from ..errors import (
+    LLMApprovalRequired,
+    LLMError,
+    LLMRunLimitError,
+    LLMRunTimeoutError,
+    LLMToolError,
+)
 from ..types import CallOptions, Message, Response, ToolCall, Usage
 from ._output import ToolOutput, bounded, error_output
-from .events import RunResult, ToolCallFinished, TurnFinished
+from .events import Approval, RunResult, ToolCallFinished, TurnFinished
 
 __all__ = [
     "AskModel",
@@ -59,8 +69,11 @@ class RunOptions(CallOptions, total=False):
         max_parallel_calls: the number of calls of one answer that are executed at a time, 8 by
             default.
         max_result_chars: the length at which a tool result is cut, 100,000 by default.
+        approvals: for calls that need an approval, by the id of the call: True, False or an
+            `Approval`.
     """
 
+    approvals: Mapping[str, bool | Approval]
     max_turns: int
     max_tokens_total: int | None
     max_cost: float | None
@@ -166,6 +179,7 @@ class Requested:
     index: int
     call: ToolCall
     refusal: str | None = None
+    note: str = ""  # for the model, before the result
 
 
 @dataclass(slots=True)
@@ -206,18 +220,20 @@ class RunMachine:
         *,
         checked: CheckedMessages | None = None,
         tool_choice: Any = None,
+        approvals: Mapping[str, bool | Approval] | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.messages: list[Message] = list(messages)
         self.turns = 0
+        self.approvals = {id_: _approval(one) for id_, one in (approvals or {}).items()}
         self.usage = NO_USAGE
         self.result: RunResult | None = None
         self.stopping = False
         self._checked = CheckedMessages() if checked is None else checked
         self._limits = limits
         self._tool_choice = tool_choice
-        self._clock = clock
-        self._start = clock()
+        start = clock()
+        self._elapsed: Callable[[], float] = lambda: clock() - start
         self._calls: list[Requested] = []  # of the current turn
         # By the index of the call, with the images of the output.
         self._finished: dict[int, tuple[ToolCallFinished, Sequence[str]]] = {}
@@ -225,6 +241,8 @@ class RunMachine:
         self._errors: dict[str, int] = {}  # in a row, by tool
         self._final_error: LLMError | None = None
         self._turn: TurnFinished | None = None
+        if waiting := _waiting_calls(self.messages):
+            self.turns, self._calls = 1, _requested(waiting)
 
     def next_step(self) -> AskModel | CallTools | None:
         """Return the next step, None if the run has ended.
@@ -258,6 +276,12 @@ class RunMachine:
             self._checked = check_next_messages(self._checked, new)
         return self._checked
 
+    def add_messages(self, texts: Sequence[str]) -> list[Message]:
+        """Add what the user has said meanwhile to the conversation, and return it as messages."""
+        added: list[Message] = [{"role": "user", "content": text} for text in texts]
+        self.messages += added
+        return added
+
     def record_answer(self, response: Response) -> None:
         """Record the answer of the model."""
         data = response["data"]
@@ -271,16 +295,25 @@ class RunMachine:
                 response, self.messages, self.usage, self.turns, list(self._earlier)
             )
             return
-        cut_off = len(calls) - 1 if data.get("truncated") else None
-        self._calls = [
-            Requested(index, call, _CUT_OFF if index == cut_off else _refusal(call))
-            for index, call in enumerate(calls)
-        ]
+        self._calls = _requested(calls, len(calls) - 1 if data.get("truncated") else None)
+
+    def check_approvals(self, needs_approval: Callable[[ToolCall], bool]) -> None:
+        """Decide the calls of this turn.
+
+        Raises:
+            LLMApprovalRequired: some are not decided.
+        """
+        asking = [one for one in self._calls if one.refusal is None and needs_approval(one.call)]
+        waiting = [one.call for one in asking if one.call["id"] not in self.approvals]
+        if waiting:
+            raise _approval_error(waiting)
+        for one in asking:
+            _decide(one, self.approvals[one.call["id"]])
 
     def record_output(self, index: int, output: ToolOutput, seconds: float) -> ToolCallFinished:
         """Record the output of a call of this turn."""
-        call = self._calls[index].call
-        text = bounded(output.text, self._limits.max_result_chars)
+        call, note = self._calls[index].call, self._calls[index].note
+        text = bounded(f"{note}{output.text}", self._limits.max_result_chars)
         finished = ToolCallFinished(
             self.turns, call["id"], call["name"], call["arguments"], text, output.is_error, seconds
         )
@@ -315,10 +348,8 @@ class RunMachine:
             raise RuntimeError("the run has not ended")
         return self.result
 
-    def turn_finished(self) -> TurnFinished:
-        """Return the event for the end of a turn."""
-        if self._turn is None:
-            raise RuntimeError("no turn has begun")
+    def turn_finished(self) -> TurnFinished | None:
+        """Return the event for the end of a turn, None if an earlier run had asked the model."""
         return self._turn
 
     @property
@@ -329,23 +360,23 @@ class RunMachine:
     def seconds_left(self) -> float | None:
         """Return the seconds until the time limit, None if there is none."""
         timeout = self._limits.timeout
-        return None if timeout is None else timeout - (self._clock() - self._start)
+        return None if timeout is None else timeout - self._elapsed()
 
     def timeout_error(self) -> LLMError:
         """Return the error for a run that has reached its time limit."""
         timeout = self._limits.timeout or 0.0
-        return _limit_error(Exceeded("timeout", timeout, self._clock() - self._start))
+        return _limit_error(Exceeded("timeout", timeout, self._elapsed()))
 
     def ended_by(self, error: LLMError) -> LLMError:
         """Add the conversation and the usage to the error that ends the run, and return it."""
-        if self._calls:
+        if self._calls and not isinstance(error, LLMApprovalRequired):
             self.end_calls()
         error.conversation = self.messages
         error.usage = self.usage if error.spent is None else add_usages([self.usage, error.spent])
         return error
 
     def _check_limits(self) -> None:
-        seconds = self._clock() - self._start
+        seconds = self._elapsed()
         exceeded = self._limits.exceeded(self.turns, self.usage, seconds)
         if exceeded is not None:
             raise self.ended_by(_limit_error(exceeded))
@@ -357,6 +388,48 @@ class RunMachine:
         failures = self._errors[finished.name] = self._errors.get(finished.name, 0) + 1
         if failures >= self._limits.max_tool_errors:
             self.stop(_tool_error(finished, failures))
+
+
+def _waiting_calls(messages: Sequence[Message]) -> Sequence[ToolCall]:
+    """Return the calls of the last message, whose results are missing."""
+    last = messages[-1] if messages else {}
+    return last.get("tool_calls") or () if last.get("role") == "assistant" else ()
+
+
+def _requested(calls: Sequence[ToolCall], cut_off: int | None = None) -> list[Requested]:
+    return [
+        Requested(index, call, _CUT_OFF if index == cut_off else _refusal(call))
+        for index, call in enumerate(calls)
+    ]
+
+
+def _approval(given: Any) -> Approval:
+    if isinstance(given, bool):
+        return Approval(given)
+    if not isinstance(given, Approval):
+        raise invalid("approvals", "must be True, False or an Approval for each call", given)
+    return given
+
+
+def _decide(requested: Requested, approval: Approval) -> None:
+    if not approval.approved:
+        reason = f": {approval.reason}" if approval.reason else ""
+        requested.refusal = f"the user did not allow this call{reason}"
+    elif approval.arguments is not None and approval.arguments != requested.call["arguments"]:
+        arguments = dict(approval.arguments)
+        requested.call = {**requested.call, "arguments": arguments}
+        shown = to_json(arguments).decode()
+        requested.note = f"The user changed the arguments of this call to {shown}.\n"
+
+
+def _approval_error(calls: Sequence[ToolCall]) -> LLMApprovalRequired:
+    names = ", ".join(repr(call["name"]) for call in calls)
+    error = LLMApprovalRequired(
+        f"the run waits for the approval of calls of {names}: pass `conversation` to run again, "
+        "with approvals={call id: True or False}"
+    )
+    error.calls = calls
+    return error
 
 
 def _refusal(call: ToolCall) -> str | None:

@@ -104,7 +104,10 @@ class Run:
         self._given = given_tools(tools)
         own, checked = conversation(messages)
         self._machine = RunMachine(
-            own, limits, checked=checked, tool_choice=options.get("tool_choice")
+            *(own, limits),
+            checked=checked,
+            tool_choice=options.get("tool_choice"),
+            approvals=options.pop("approvals", None),
         )
         self._turns = ModelTurns(client, options)
         self._restarts = options.get("on_break") == "restart"
@@ -166,5 +169,5 @@ class Run:
             else:
                 with closing(calls.events(step, machine)) as events:
                     yield from events
-            if not machine.calling:
-                yield machine.turn_finished()
+            if not machine.calling and (finished := machine.turn_finished()) is not None:
+                yield finished

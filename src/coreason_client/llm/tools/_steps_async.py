@@ -235,6 +235,7 @@ class AsyncCalls:
 
     async def complete(self, step: CallTools, machine: RunMachine) -> None:
         """Execute the calls of a turn and record their outputs, without events."""
+        machine.check_approvals(self._toolset.needs_approval)
         if _needs_no_task(step, machine):
             machine.record_output(0, *await self._work(step.calls[0]))
             machine.end_calls()
@@ -250,8 +251,8 @@ class AsyncCalls:
 
         The calls that remain when the run is stopped, cancelled or closed are cancelled.
         """
-        for requested in step.calls:
-            call = requested.call
+        machine.check_approvals(self._toolset.needs_approval)
+        for call in [requested.call for requested in step.calls]:
             yield ToolCallStarted(step.turn, call["id"], call["name"], call["arguments"])
         if _needs_no_task(step, machine):
             with self._run_span.current():

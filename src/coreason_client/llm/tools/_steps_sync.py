@@ -190,6 +190,7 @@ class Calls:
         Calls in the caller's thread cannot be interrupted. Threads that run when the run is stopped
         or closed go on to their end; no further ones are started.
         """
+        machine.check_approvals(self._toolset.needs_approval)
         for requested in step.calls:
             call = requested.call
             yield ToolCallStarted(step.turn, call["id"], call["name"], call["arguments"])

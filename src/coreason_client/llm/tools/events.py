@@ -1,11 +1,13 @@
 """The events of a run, and its result."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias
 
 from ..types import Delta, Message, Parsed, Response, Usage
 
 __all__ = [
+    "Approval",
     "RunEvent",
     "RunFinished",
     "RunResult",
@@ -39,6 +41,21 @@ class ToolCallFinished:
     result: str
     is_error: bool
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The answer to the question whether a tool may be called.
+
+    Args:
+        approved: True if it may.
+        reason: why not, for the model.
+        arguments: those with which it is called instead, None for those of the model.
+    """
+
+    approved: bool = True
+    reason: str = ""
+    arguments: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

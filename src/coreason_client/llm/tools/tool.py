@@ -1,6 +1,7 @@
 """The tools of a run: what the model sees of them, and the function of each. No I/O."""
 
 import inspect
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from ..errors import LLMRequestError
 from ._function_schema import function_schema
 
 __all__ = ["Tool"]
+
+logger = logging.getLogger("coreason_client.llm")
 
 _MAX_LISTED = 50
 _ASYNC_MARK = "_coreason_async"  # of functions that are steps of an agent
@@ -34,6 +37,9 @@ class Tool:
         on_restart: what happens in a durable agent to a call that a crash has interrupted: "rerun"
             calls the function again, "fail" ends the stream, because nobody knows whether the call
             took effect.
+        requires_approval: True if a person must approve each call, or a function of the arguments
+            that returns it. A call that needs one raises `LLMApprovalRequired`; `llm_agent` asks
+            the user. An approved call that a crash has interrupted is not made again.
     """
 
     function: Callable[..., Any]
@@ -42,6 +48,7 @@ class Tool:
     parameters: Mapping[str, Any] | None = None
     timeout: float | None = None
     on_restart: Literal["rerun", "fail"] = "rerun"
+    requires_approval: bool | Callable[[dict[str, Any]], bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,17 @@ class RunnableTool:
     timeout: float | None = None
     on_restart: str = "rerun"
     kind: str = "function"
+    requires_approval: bool | Callable[[dict[str, Any]], bool] = False
+
+    def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
+        """Return True if a person must approve a call; if nobody can tell, one must."""
+        if isinstance(self.requires_approval, bool):
+            return self.requires_approval
+        try:
+            return bool(self.requires_approval(dict(arguments)))
+        except Exception:
+            logger.exception("requires_approval of the tool %s failed", self.name)
+            return True
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -91,6 +109,11 @@ class Toolset:
     def find(self, name: str) -> RunnableTool | None:
         """Return a tool, None if there is no such tool."""
         return self._tools.get(name)
+
+    def needs_approval(self, call: Mapping[str, Any]) -> bool:
+        """Return True if a person must approve a call."""
+        tool = self.find(call["name"])
+        return tool is not None and tool.needs_approval(call["arguments"])
 
     def unknown(self, name: str) -> str:
         """Return the message for a model that calls a tool which does not exist."""
@@ -160,7 +183,8 @@ def _tool(tool: Tool, where: str) -> RunnableTool:
         bind,
         is_async(function),
         tool.timeout,
-        tool.on_restart,
+        "fail" if tool.requires_approval else tool.on_restart,
+        requires_approval=tool.requires_approval,
     )
 
 
@@ -178,6 +202,9 @@ def _check_options(tool: Tool, where: str) -> None:
         raise invalid(f"{where}.timeout", "must be a number greater than 0", timeout)
     if tool.on_restart not in ("rerun", "fail"):
         raise invalid(f"{where}.on_restart", 'must be "rerun" or "fail"', tool.on_restart)
+    asks = tool.requires_approval
+    if not isinstance(asks, bool) and not callable(asks):
+        raise invalid(f"{where}.requires_approval", "must be True, False or a function", asks)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

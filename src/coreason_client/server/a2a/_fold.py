@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 from coreason_manifest.definitions.reports import ToolCallReport, report_of
 from coreason_manifest.definitions.rewind import rewound_to
 
-from .._packet_names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
+from .._names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
 
 __all__ = ["GENERATION", "JSON", "Event", "TaskFold", "TaskTurn", "merge_texts", "task_as_updates"]
 

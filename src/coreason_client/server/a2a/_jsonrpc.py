@@ -162,7 +162,8 @@ def _params(operation: str, params: dict[str, Any], version: str) -> dict[str, A
 def result(call: RpcCall, kind: str, value: Any) -> bytes:
     """Return the response for a result, which has the shape of 1.0."""
     convert = RESULTS_TO_V03.get(kind) if call.version == V03 else None
-    shown = value if convert is None else convert(value)
+    # It is None if the client has left.
+    shown = value if convert is None or value is None else convert(value)
     return to_json({"jsonrpc": "2.0", "id": call.id, "result": shown})
 
 

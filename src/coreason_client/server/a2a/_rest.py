@@ -110,7 +110,8 @@ def _typed(name: str, text: str) -> Any:
 def result(version: str, kind: str, value: Any) -> bytes:
     """Return the body for a result, which has the shape of 1.0."""
     convert = RESULTS_TO_V03_REST.get(kind) if version == V03 else None
-    return to_json(value if convert is None else convert(value))
+    # It is None if the client has left.
+    return to_json(value if convert is None or value is None else convert(value))
 
 
 def failure(version: str, error: A2AJSONRPCError) -> tuple[int, bytes]:

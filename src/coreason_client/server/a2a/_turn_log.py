@@ -25,6 +25,8 @@ __all__ = ["TurnLog"]
 # Seconds after which the record of a turn is read again before its end is stored: readers that
 # have waited for so long change it.
 _RECENT: Final = 0.4
+# The sessions in which streams keep questions, their order and messages, not turns.
+_LISTS: Final = ("question:", "order:", "inbox:")
 
 
 @dataclass(slots=True)
@@ -117,9 +119,12 @@ class TurnLog:
     async def add_turn(
         self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int = 1
     ) -> None:
-        """Add the turn of one stream to a conversation, if possible together with its end."""
+        """Add the turn of one stream to a conversation, if possible together with its end.
+
+        What a stream adds elsewhere, such as its question, is added at once.
+        """
         known = None if self._log.shared else self._turns.get(stream_id)
-        if known is None:
+        if known is None or conversation.session_id.startswith(_LISTS):
             await self._log.add_turn(conversation, stream_id, turn, epoch)
         else:
             known.text = TurnText(conversation, turn)

@@ -19,9 +19,10 @@ from coreason_client.a2a.errors import UnsupportedOperationError
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..engine._conversation import dump_request, parse_request
+from ..engine._conversation import dump_request, last_question, parse_request
 from ..engine._ending import CANCELLED
 from ..engine._frames import Frames
+from ..engine._inbox import InboxMessage, InboxStore
 from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
 from ..errors import Fenced
@@ -195,6 +196,10 @@ class TurnStarter:
             raise wrong("message.contextId", "must be the context of the task")
         if may_join(record, incoming.key, time()):
             return Sent(record)
+        if record.state == WORKING and self._runtime.options.inbox:
+            if await self._put_into_inbox(caller, incoming, record):
+                return Sent(record)
+            record = await self._states.settled(record)  # its turn has just ended
         if record.state not in INTERRUPTED:
             state = record.state.removeprefix("TASK_STATE_")
             raise UnsupportedOperationError(f"The task is {state}, so it accepts no message.")
@@ -217,6 +222,25 @@ class TurnStarter:
             unit.release()  # unless it was handed on
         await self.push.turn_added(record.task_id)
         return sent
+
+    async def _put_into_inbox(
+        self, caller: Caller, incoming: IncomingMessage, record: TaskRecord
+    ) -> bool:
+        """Give a message to the running agent; return False if its turn has ended.
+
+        Raises:
+            UnsupportedOperationError: the message has no text, or the inbox is full.
+        """
+        text = last_question(request_for(incoming, uuid4(), caller.user_id, None))
+        if not text:
+            raise UnsupportedOperationError("A running agent takes only messages with text.")
+        runtime, stream_id = self._runtime, turns_of(record)[-1].stream_id
+        inbox = InboxStore(runtime.log, await runtime.log.meta(stream_id))
+        result = await inbox.put(InboxMessage(str(incoming.key), text))
+        if result == "full":
+            raise UnsupportedOperationError("The agent has not read the messages before this one.")
+        runtime.producers.wake_inbox(stream_id)
+        return result == "stored"
 
     def _new(
         self,
@@ -282,6 +306,8 @@ class TurnStarter:
             turn_log.forget(stream_id, unwritten=producer.unwritten is not None)
 
         producer.task.add_done_callback(forget)
+        if (order := self._runtime.producers.order) is not None:
+            await order.enter(meta.principal, request, stream_id)
         return ended
 
     # Cancellations.

@@ -17,7 +17,7 @@ from ..http._admission import ParsedBody, StreamRequest
 from ..http._answers import CONFLICT
 from ..http._body import fingerprint
 from ..http._chat_body import Ask, check_sizes, json_object, request_of
-from ..http._chats import Chat, Note
+from ..http._chats import Chat, Note, session_of
 from ..http._cursor import Cursor, parse_cursor
 from ..http._decision import RequestFacts
 from ..http._problems import Problem
@@ -105,6 +105,7 @@ class RunRequest(StreamRequest):
             messages=messages,
             session_id=f"{PROTOCOL}:{self.stream_id.hex}",
             metadata={"ag_ui": passed},
+            thread=session_of(PROTOCOL, self.run.thread_id),
             can_rewind=True,
         )
         return request_of(ask, note.request_id)
@@ -165,9 +166,8 @@ def _answer(entry: dict[str, Any], question: Question) -> tuple[ChatMessage, dic
     text = "denied" if entry["status"] == "cancelled" else "approved"
     if payload is not None and text == "approved":
         text = as_text(payload)
-    answer = {"interruptId": entry["interruptId"], "status": entry["status"]}
-    if payload is not None:
-        answer["payload"] = payload
+    names = ("interruptId", "status", "payload")
+    answer = {name: entry[name] for name in names if entry.get(name) is not None}
     if (call := question.call) is not None:
         answer |= call._asdict()
     return ChatMessage.user(text), answer

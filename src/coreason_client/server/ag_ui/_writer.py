@@ -16,6 +16,7 @@ from uuid import UUID
 from pydantic_core import from_json, to_json
 
 from .. import answer
+from ..answer._entries import single_delta
 from ..answer._fold import AnswerFold
 from ..answer._writer import Writer, arguments_json, page_usage, result_text
 from ..http._questions import question_id
@@ -126,9 +127,18 @@ class _EventWriter(Writer):
         return self._pieces
 
     def feed_joined(self, body: bytes) -> bytes:
-        """Return what entries that were joined add."""
+        """Return what entries that were joined add.
+
+        A piece of text for a live reader takes the short way: it is most of what a server does.
+        """
         self._entry, self._index = body, 0
-        return super().feed_joined(body)
+        is_live = self.fold.part is answer.Part.TEXT and not (self._is_quiet or self.has_ended)
+        text = single_delta(body) if is_live else None
+        if text is None or text == _EMPTY:
+            return super().feed_joined(body)
+        self.seq, self._index = self.seq + 1, 1
+        self._pieces += 1
+        return b"%b.0%b%b}\n\n" % (body[: body.find(b"\n")], self._delta, text)
 
     def _add_entry(self, entry: bytes) -> None:
         self._entry, self._index = entry, 0
@@ -141,17 +151,13 @@ class _EventWriter(Writer):
         if text == _EMPTY:
             return b""
         self._pieces += 1
-        if self._is_quiet:
-            if self._collected is not None:
-                self._collected.add_piece(text)
-                return b""
-            if not self._is_wanted():
-                return b""
-        index = self._index
-        self._index = index + 1
-        number = b".%d" % index if index else b".0"
-        entry = self._entry
-        return entry[: entry.find(b"\n")] + number + self._delta + text + b"}\n\n"
+        if self._collected is not None:
+            self._collected.add_piece(text)
+            return b""
+        if self._is_quiet and not self._is_wanted():
+            return b""
+        self._index += 1
+        return b"%b.%d%b%b}\n\n" % (self._id_line(), self._index - 1, self._delta, text)
 
     def _is_wanted(self) -> bool:
         """Return True if the next event is after the position; otherwise it is counted."""
@@ -308,8 +314,8 @@ class RunWriter(_EventWriter):
             self._emit("CUSTOM", name="limit", value={"reason": event.limit})
         usage = _usage(self.fold.usage)
         if event.error is not None and event.error["code"] != "cancelled":
-            error = {"message": event.error["message"], "code": event.error["code"]}
-            self._emit("RUN_ERROR", **error, **usage)
+            message, code = event.error["message"], event.error["code"]
+            self._emit("RUN_ERROR", message=message, code=code, **usage)
         else:
             names = {"threadId": self._run.thread_id, "runId": self._run.run_id}
             self._emit("RUN_FINISHED", **names, outcome=outcome, **usage)
@@ -332,8 +338,7 @@ class RunWriter(_EventWriter):
             return {"type": "cancelled"}
         if question is not None and (asked or self._settings.interrupts):
             about = {"id": question_id(self._stream_id), "message": question.text}
-            interrupt = {**about, "reason": event.asks, **asked}
-            return {"type": "interrupt", "interrupts": [interrupt]}
+            return {"type": "interrupt", "interrupts": [{**about, "reason": event.asks, **asked}]}
         return {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
 
     def _name(self, prefix: str) -> str:

@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 
 from .._options import check_api_path, check_max_tool_result
 
-__all__ = ["AISDK", "CAPABILITIES", "AnswerFacts", "Approval", "facts_in", "message_id"]
+__all__ = ["AISDK", "CAPABILITIES", "AnswerFacts", "GivenApproval", "facts_in", "message_id"]
 
 CAPABILITIES: Final = ("reset-step", "tool-approval-request", "tool-approval-response")
 """The chunks that not every version of the SDK knows; a request names those that may be sent."""
@@ -42,7 +42,7 @@ class AISDK:
         check_max_tool_result(self.max_tool_result)
 
 
-class Approval(NamedTuple):
+class GivenApproval(NamedTuple):
     """The user's answer to the question whether a tool may be called."""
 
     question_id: str
@@ -66,7 +66,7 @@ class AnswerFacts(NamedTuple):
     key: str
     capabilities: Sequence[str] = ()
     continues: str = ""
-    approval: Approval | None = None
+    approval: GivenApproval | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -79,7 +79,7 @@ def facts_in(fingerprint: str) -> AnswerFacts | None:
     if not fingerprint.startswith(_FINGERPRINT):
         return None
     key, capabilities, continues, approval = from_json(fingerprint.removeprefix(_FINGERPRINT))
-    return AnswerFacts(key, capabilities, continues, Approval(*approval) if approval else None)
+    return AnswerFacts(key, capabilities, continues, GivenApproval(*approval) if approval else None)
 
 
 def message_id(stream_id: UUID) -> str:

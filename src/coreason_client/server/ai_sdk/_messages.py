@@ -12,7 +12,7 @@ from coreason_manifest.definitions.message import (
 )
 
 from ..http._chat_body import bad_request, by_role, call_part, resource_part, result_part, text_in
-from . import Approval
+from . import GivenApproval
 
 __all__ = ["approval_in", "messages_of"]
 
@@ -54,7 +54,7 @@ def messages_of(message: Any, where: str) -> list[ChatMessage]:
     return messages
 
 
-def approval_in(message: dict[str, Any]) -> Approval | None:
+def approval_in(message: dict[str, Any]) -> GivenApproval | None:
     """Return the user's answer to the last question in a message, None if it has none."""
     parts = message["parts"] if message["role"] == "assistant" else []
     for part in reversed(parts):
@@ -62,7 +62,7 @@ def approval_in(message: dict[str, Any]) -> Approval | None:
         if isinstance(approval, dict) and part.get("state") == "approval-responded":
             answered, reason = approval.get("approved") is True, approval.get("reason")
             known = reason if isinstance(reason, str) else None
-            return Approval(str(approval.get("id")), str(part["toolCallId"]), answered, known)
+            return GivenApproval(str(approval.get("id")), str(part["toolCallId"]), answered, known)
     return None
 
 

@@ -28,7 +28,7 @@ from ..http._chat_body import MAX_ID, Ask, bad_request, check_sizes, is_id, json
 from ..http._chats import Chat, Note, session_of, stream_in
 from ..http._questions import asking_stream, joined_stream, open_question, question_not_open
 from ..log.base import StreamMeta
-from . import CAPABILITIES, AnswerFacts, Approval
+from . import CAPABILITIES, AnswerFacts, GivenApproval
 from ._messages import approval_in, messages_of
 from ._writer import is_call_id
 
@@ -119,12 +119,12 @@ class PageRequest(StreamRequest):
         if approved is not None:
             metadata["approval"] = approved
             messages.append(ChatMessage.user(_spoken(approved)))
-        session_id = f"{PROTOCOL}:{self.stream_id.hex}"
-        if asked.is_in_store and asked.chat_id is not None:
-            session_id = session_of(PROTOCOL, asked.chat_id)
+        thread = "" if asked.chat_id is None else session_of(PROTOCOL, asked.chat_id)
+        own = f"{PROTOCOL}:{self.stream_id.hex}"
         ask = Ask(
             messages=messages,
-            session_id=session_id,
+            session_id=thread if asked.is_in_store and thread else own,
+            thread=thread,
             is_in_store=asked.is_in_store,
             metadata={"ai_sdk": metadata},
             can_rewind="reset-step" in asked.facts.capabilities,
@@ -209,7 +209,7 @@ def _spoken(approval: _JSON) -> str:
     return f"denied: {approval['reason']}" if approval["reason"] else "denied"
 
 
-def _approved(approval: Approval, question: Question) -> _JSON:
+def _approved(approval: GivenApproval, question: Question) -> _JSON:
     """Return what the user has answered, with the call as the log has it.
 
     Raises:
@@ -218,4 +218,4 @@ def _approved(approval: Approval, question: Question) -> _JSON:
     call = question.call
     if call is None or not is_call_id(approval.call_id, call.call_id):
         raise question_not_open()
-    return {**call._asdict(), "approved": approval.approved, "reason": approval.reason}
+    return {**approval._asdict(), **call._asdict()}

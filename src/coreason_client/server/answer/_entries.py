@@ -12,12 +12,20 @@ from pydantic_core import from_json
 
 from coreason_manifest.definitions.rewind import rewound_to
 
-__all__ = ["as_packet", "delta_json", "has_rewind", "is_single", "split_entries", "valid_entries"]
+__all__ = [
+    "as_packet",
+    "delta_json",
+    "has_rewind",
+    "single_delta",
+    "split_entries",
+    "valid_entries",
+]
 
 _DATA: Final = b"\ndata: "
 _DELTA: Final = b',"op":"DELTA","t":"'
 _OP: Final = b',"op":"'
 _PAYLOAD: Final = b',"p":'
+_END: Final = b"}\n\n"
 _REWIND: Final = b'"REWIND"'
 
 
@@ -26,17 +34,20 @@ def split_entries(body: bytes) -> list[bytes]:
     return body.split(b"\n\n")[:-1]
 
 
-def is_single(body: bytes) -> bool:
-    """Return True if entries that were joined are only one."""
-    return body.find(b"\n\n") == len(body) - 2
-
-
 def delta_json(entry: bytes) -> bytes | None:
     """Return the text of an entry as JSON, with its quotes; None for any other packet."""
     at = entry.find(_OP)
     if not entry.startswith(_DELTA, at):
         return None
     return entry[entry.index(_PAYLOAD, at) + len(_PAYLOAD) : entry.rindex(b"}")]
+
+
+def single_delta(body: bytes) -> bytes | None:
+    """Return the text of entries that were joined, as JSON, if they are one piece of text."""
+    at = body.find(_OP)
+    if not body.startswith(_DELTA, at) or body.find(_END, at) != len(body) - len(_END):
+        return None
+    return body[body.index(_PAYLOAD, at) + len(_PAYLOAD) : -len(_END)]
 
 
 def as_packet(entry: bytes) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from coreason_manifest.definitions.reports import (
 )
 from coreason_manifest.definitions.rewind import rewound_to
 
-from .._packet_names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, QUESTION
+from .._names import ARTIFACT, AUTH_REQUIRED, INPUT_REQUIRED, QUESTION
 from . import (
     AnswerEvent,
     Artifact,

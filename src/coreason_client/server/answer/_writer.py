@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from pydantic_core import from_json, to_json
 
 from . import AnswerEvent, Artifact, Markdown, Media, Part, Rewound, Text, ToolResult, as_markdown
-from ._entries import as_packet, delta_json, is_single, split_entries, valid_entries
+from ._entries import as_packet, delta_json, single_delta, split_entries, valid_entries
 from ._fold import AnswerFold
 
 __all__ = [
@@ -85,8 +85,8 @@ class Writer(ABC):
 
     def feed_joined(self, body: bytes) -> bytes:
         """Return what entries that were joined add; most often they are one piece of text."""
-        if self.fold.part is Part.TEXT and not self.has_ended and is_single(body):
-            text = delta_json(body)
+        if self.fold.part is Part.TEXT and not self.has_ended:
+            text = single_delta(body)
             if text is not None:
                 self.seq += 1
                 return self._piece(text)

@@ -48,6 +48,7 @@ _STREAM_ID = {
     "required": True,
     "schema": {"type": "string", "format": "uuid"},
 }
+_INBOX_PATH = "/streams/{stream_id}/messages"
 # The refusals of a request without a body.
 _READ_REFUSALS = ("400", "401", "403", "404", "410", "421", "429", "431", "503")
 _EVENT = {
@@ -130,6 +131,8 @@ def openapi(
     metrics_path: str | None = None,
     metrics_with_key: bool = False,
     serves_a2a: bool = False,
+    has_inbox: bool = False,
+    has_order: bool = False,
     root_path: str = "",
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 description of the server."""
@@ -152,6 +155,8 @@ def openapi(
                 "get": _read(security),
                 "delete": _cancel(security),
             },
+            **({_INBOX_PATH: _inbox(security)} if has_inbox else {}),
+            **(_events(security) if has_order else {}),
             **metrics,
             **({CARD_PATH: {"get": _card()}} if serves_a2a else {}),
         },
@@ -195,6 +200,39 @@ def _read(security: list[dict[str, list[str]]]) -> dict[str, Any]:
             **{status: _refusal(status) for status in _READ_REFUSALS},
         },
     }
+
+
+def _inbox(security: list[dict[str, list[str]]]) -> dict[str, Any]:
+    text = {"type": "string", "minLength": 1}
+    message = {
+        "type": "object",
+        "required": ["id", "text"],
+        "properties": {"id": text, "text": text},
+    }
+    refusals = ("400", "401", "403", "404", "408", "413", "415", "421", "429", "431", "503")
+    send = {
+        "operationId": "send",
+        "summary": "Send a message to the running agent; one that is sent again is delivered once.",
+        "security": security,
+        "requestBody": {"required": True, "content": _json(message)},
+        "responses": {
+            "202": {"description": "The message is in the inbox of the agent."},
+            "409": {"description": "The stream has ended."},
+            **{status: _refusal(status) for status in refusals},
+        },
+    }
+    return {"parameters": [_STREAM_ID], "post": send}
+
+
+def _events(security: list[dict[str, list[str]]]) -> dict[str, Any]:
+    conversation = {"name": "conversation_id", "in": "path", "required": True}
+    follow = {
+        **_read(security),
+        "operationId": "follow",
+        "summary": "Read the answer that follows a position in a conversation; wait for it.",
+    }
+    described = {"parameters": [{**conversation, "schema": {"type": "string"}}], "get": follow}
+    return {"/conversations/{conversation_id}/events": described}
 
 
 def _stream_responses() -> dict[str, Any]:

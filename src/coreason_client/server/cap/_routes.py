@@ -16,17 +16,21 @@ from starlette.routing import Route
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
 from .._options import Options
+from ..engine._inbox import MAX_TEXT, InboxMessage, InboxStore
+from ..engine._order import place_of
 from ..engine._runtime import Runtime
-from ..errors import LogError, PositionGone
-from ..http._admission import Admission, Admitted, ParsedBody, StreamRequest, owned
+from ..errors import LogError, PositionGone, UnknownStream
+from ..http._admission import Admission, Admitted, ParsedBody, StreamRequest, cursor_in, owned
 from ..http._auth import Keys
 from ..http._body import count_messages, fingerprint
-from ..http._cursor import Cursor, parse_cursor, stream_in_path
+from ..http._chat_body import json_object
+from ..http._cursor import stream_in_path
 from ..http._decision import RequestFacts
 from ..http._gate import Gate
 from ..http._hosts import RouteEntry, route_table
-from ..http._problems import Problem, validation_problem
-from ..http._stream_response import EventStream
+from ..http._problems import Problem, too_many_readers, validation_problem
+from ..http._stream_response import EventStream, NextStream, nothing_left
+from ..log.base import StreamMeta
 from ..observe import _log_lines
 from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
@@ -36,8 +40,13 @@ __all__ = ["Readiness", "Routes", "ready_response"]
 
 Readiness: TypeAlias = Literal["ready", "starting", "degraded", "draining"]
 
+_MAX_ID = 255  # characters of the id of a message
 _START_WAIT = 1.0  # seconds that /ready waits for the start
 _NO_STORE = {"Cache-Control": "no-store"}
+_NOT_ORDERED = (
+    "The answers of a conversation of this agent have no order: start it with on_busy, such as "
+    'on_busy="wait".'
+)
 
 
 class Routes:
@@ -69,7 +78,10 @@ class Routes:
             # One route, so that a refusal of another method names both. Without HEAD: it would
             # count as a reader and never end.
             ({"GET", "DELETE"}, "/streams/{stream_id}", self.stream),
+            ({"GET"}, "/conversations/{conversation_id:path}/events", self.follow),
         ]
+        if self._options.inbox:
+            paths.append(({"POST"}, "/streams/{stream_id}/messages", self.send))
         if self._options.metrics_path is not None:
             paths.append(({"GET", "HEAD"}, self._options.metrics_path, self.metrics))
         return route_table(paths)
@@ -140,6 +152,8 @@ class Routes:
             with_keys=self._gate.has_keys,
             metrics_path=options.metrics_path,
             serves_a2a=options.serves_a2a,
+            has_inbox=options.inbox,
+            has_order=options.on_busy != "parallel",
             metrics_with_key=self._metrics_keys is not None,
             root_path=request.scope.get("root_path", ""),
         )
@@ -168,6 +182,53 @@ class Routes:
         await runtime.producers.cancel(await owned(runtime, principal, stream_id))
         return Response(status_code=204)
 
+    async def send(self, request: Request) -> Response:
+        """Put a message into the inbox of a running stream; the same id again changes nothing."""
+        principal = await self._gate.principal_in_turn(request)
+        runtime = await self._runtime()
+        stream_id = stream_in_path(request.path_params["stream_id"])
+        meta = await owned(runtime, principal, stream_id)
+        length = self._gate.announced_length(request)
+        message = await self._gate.read(request, principal, length, _inbox_message)
+        result = await InboxStore(runtime.log, meta).put(message)
+        if result == "full":
+            raise Problem(429, "inbox-full", "The agent has not read the messages before this one.")
+        if result == "ended":
+            raise Problem(409, "stream-ended", "The stream has ended: send a new request.")
+        runtime.producers.wake_inbox(stream_id)
+        return JSONResponse({"id": message.id, "status": result}, status_code=202)
+
+    async def follow(self, request: Request) -> Response:
+        """Read the stream that follows a position in a conversation; wait until there is one."""
+        principal = await self._gate.principal_in_turn(request)
+        runtime, cursor = await self._runtime(), cursor_in(request.headers)
+        order, log = runtime.producers.order, runtime.log
+        if order is None:
+            raise Problem(404, "conversation-not-ordered", _NOT_ORDERED)
+        place = place_of(principal, request.path_params["conversation_id"])
+        if cursor is None:
+            found, after = await order.ends(place)
+        else:
+            after = cursor.stream_id
+            found = await order.next(place, after)
+            try:
+                meta = await owned(runtime, principal, after)
+            except UnknownStream:
+                raise PositionGone(after, cursor.seq) from None
+            if meta.outcome is None or cursor.seq < meta.last_seq:
+                return await self._read(_ReadRequest(request, after))
+        if found is not None:
+            return await self._read(StreamRequest(request, found))
+        reader = await runtime.producers.take_reader(principal)
+        if reader is None:
+            raise too_many_readers(self._options)
+
+        async def find() -> StreamMeta | None:
+            begun = await order.next(place, after)
+            return None if begun is None else await log.meta(begun)
+
+        return NextStream(runtime, reader, find, order.entered)
+
     async def check_reader(self, request: Request, stream_id: UUID) -> None:
         """Check that the principal of a request may read a stream.
 
@@ -180,13 +241,8 @@ class Routes:
 
     def _reader(self, admitted: Admitted) -> Response:
         runtime, meta, after = admitted.runtime, admitted.meta, admitted.after
-        if meta.outcome is not None and after.seq == meta.last_seq:
-            # The status tells an EventSource not to reconnect, and the header how the stream ended.
-            return Response(status_code=204, headers={"X-Stream-Outcome": meta.outcome})
-        if meta.body_gone:
-            raise PositionGone(meta.stream_id, after.seq)
-        if meta.outcome is None and after.seq >= meta.last_seq:
-            runtime.check_producer(meta.stream_id)
+        if (ended := nothing_left(runtime, meta, after)) is not None:
+            return ended
         runtime.producers.add_reader(meta, admitted.reader)
         return EventStream(runtime, meta, after)
 
@@ -219,7 +275,7 @@ class _AssistRequest(StreamRequest):
     def facts(self, principal: str) -> RequestFacts:
         """Return the position and the id in the head."""
         headers = self.http.headers
-        cursor = _cursor(headers)
+        cursor = cursor_in(headers)
         self._named = _request_id(headers)
         return RequestFacts(principal, cursor, named=self._named)
 
@@ -243,12 +299,29 @@ class _AssistRequest(StreamRequest):
 
 
 class _ReadRequest(StreamRequest):
-    """A `GET /streams/{stream_id}`."""
+    """A request without a body, which reads a stream: a given one, or that of the path."""
 
     def facts(self, principal: str) -> RequestFacts:
-        """Return the stream of the path, and the position in the head."""
-        stream_id = stream_in_path(self.http.path_params["stream_id"])
-        return RequestFacts(principal, _cursor(self.http.headers), reads=stream_id)
+        """Return the stream, and the position in the head."""
+        stream_id = self._reads or stream_in_path(self.http.path_params["stream_id"])
+        return RequestFacts(principal, cursor_in(self.http.headers), reads=stream_id)
+
+
+def _inbox_message(body: bytes) -> InboxMessage:
+    """Return the message in a body.
+
+    Raises:
+        Problem: 400 or 413.
+    """
+    values = json_object(body)
+    message_id, text = values.get("id"), values.get("text")
+    if not isinstance(text, str) or not text:
+        raise Problem(400, "invalid-request", "text must be text that is not empty.")
+    if len(text) > MAX_TEXT:
+        raise Problem(413, "message-too-large", f"text may have at most {MAX_TEXT} characters.")
+    if not isinstance(message_id, str) or not 0 < len(message_id) <= _MAX_ID:
+        raise Problem(400, "invalid-request", f"id must be text of 1 to {_MAX_ID} characters.")
+    return InboxMessage(message_id, text)
 
 
 def _check_messages(body: bytes, options: Options) -> None:
@@ -273,13 +346,3 @@ def _request_id(headers: Headers) -> UUID | None:
         with suppress(ValueError):
             return UUID(given)
     return None
-
-
-def _cursor(headers: Headers) -> Cursor | None:
-    values = headers.getlist("last-event-id")
-    if not values:
-        return None
-    try:
-        return parse_cursor(",".join(values))
-    except ValueError as error:
-        raise Problem(400, "bad-last-event-id", f"{error}.") from None

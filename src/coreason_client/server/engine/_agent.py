@@ -29,6 +29,7 @@ __all__ = [
     "check_awaited",
     "is_generator_without_stream",
     "watch_forgotten",
+    "write_item",
 ]
 
 # Calls of a stream that the agent has not awaited: they write nothing, and Python only warns.
@@ -142,7 +143,7 @@ def _from_generator(agent: Callable[..., Any]) -> Runner:
         # A cancelled generator runs its `finally` now, not when it is garbage-collected.
         async with aclosing(agent(request, stream)) as items:
             async for item in items:
-                await _write(stream, item)
+                await write_item(stream, item)
 
     return run
 
@@ -170,7 +171,7 @@ def _from_plain(agent: Callable[..., Any], name: str) -> Runner:
 def _write_all(bridge: Bridge, items: Iterator[object]) -> None:
     try:
         for item in items:
-            bridge.wait(_write(bridge.stream, item))
+            bridge.wait(write_item(bridge.stream, item))
     finally:
         if inspect.isgenerator(items):
             items.close()
@@ -191,7 +192,12 @@ async def _write_returned(stream: AgentStream, returned: object, name: str) -> N
         )
 
 
-async def _write(stream: AgentStream, item: object) -> None:
+async def write_item(stream: AgentStream, item: object) -> None:
+    """Write text, an event or an error.
+
+    Raises:
+        TypeError: it is something else.
+    """
     if isinstance(item, str):
         await stream.write(item)
     elif isinstance(item, StreamError):

@@ -5,16 +5,20 @@ A log keeps two kinds of opaque bytes for this module:
 * A turn, as a JSON list of messages. The last message of a turn that did not complete is the
   assistant's, with an extra key `outcome`. A release that does not know the key ignores it. If a
   request has brought the turns before it, all of them are stored as one: a JSON list of such lists.
+  If a turn ended with a question to the user, its last message has the extra key `asked`, the id of
+  the stream. The question itself is a turn of its own conversation, see `asked_in`, which the agent
+  can continue with. The turns after it there are claims, one for each stream that may answer it.
 * A question, as a JSON object with the conversation and the new messages of a request. It is kept
   while the stream runs, so another process can store the turn if the producer is lost. That of a
   durable stream has the whole request and the headers of its trace, so another process can also
-  continue the stream.
+  continue the stream; and that of an agent that waits for its turn, so another one can start it.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -28,13 +32,21 @@ from ..log.base import Conversation
 __all__ = [
     "COMPLETE",
     "MAX_HISTORY_BYTES",
+    "AnsweredQuestion",
     "History",
     "Question",
     "RequestWithHistory",
+    "StoredQuestion",
     "StoredTurn",
     "Turn",
+    "answer_to",
+    "answered_stream",
     "as_turns",
+    "asked_in",
     "conversation_of",
+    "dump_asked",
+    "dump_claim",
+    "dump_mark",
     "dump_question",
     "dump_request",
     "dump_turn",
@@ -44,13 +56,18 @@ __all__ = [
     "last_question",
     "latest_turns",
     "make_turn",
+    "marks_in",
     "new_messages",
+    "parse_asked",
+    "parse_claims",
     "parse_history",
     "parse_question",
     "parse_request",
     "question_of",
     "stored_turns",
+    "thread_of",
     "turn_of",
+    "waiting_request",
 ]
 
 COMPLETE = "complete"
@@ -59,6 +76,11 @@ MAX_HISTORY_BYTES = 1024 * 1024
 
 _MESSAGES = TypeAdapter(list[ChatMessage])
 _OUTCOME_KEY = "outcome"
+_ASKED_KEY = "asked"
+_CLAIM_KEY = "claim"
+_WAITS_KEY = "waits"
+_YES: Final = frozenset({"approve", "approved", "ok", "okay", "y", "yes"})
+_NO: Final = frozenset({"denied", "deny", "n", "no", "reject", "rejected"})
 _PART_BYTES = 50  # approximate size of a part without its content
 
 
@@ -106,11 +128,14 @@ class RequestWithHistory(ServiceRequest):
         earlier: the earlier turns, oldest first.
         keeps_turn: True if a later request may continue after this one, so its turn is stored.
         has_instructions: True if the first message is a system prompt for this request alone.
+        thread: the name of the conversation that the request is a part of; empty if its client did
+            not name one.
     """
 
     earlier: list[StoredTurn]
     keeps_turn: bool = False
     has_instructions: bool = False
+    thread: str = ""
 
 
 def keeps_turn(request: ServiceRequest) -> bool:
@@ -140,6 +165,13 @@ def as_turns(messages: Sequence[ChatMessage]) -> tuple[list[StoredTurn], list[Ch
 def conversation_of(principal: str, request: ServiceRequest) -> Conversation:
     """Return the conversation that a request belongs to."""
     return Conversation(principal, request.context.session_id)
+
+
+def thread_of(request: ServiceRequest) -> str:
+    """Return the name of the conversation whose messages are answered in order."""
+    if isinstance(request, RequestWithHistory) and request.thread:
+        return request.thread
+    return request.context.session_id
 
 
 def new_messages(request: ServiceRequest) -> list[ChatMessage]:
@@ -185,13 +217,20 @@ def is_large(messages: Iterable[ChatMessage]) -> bool:
     return False
 
 
-def dump_turn(turn: Turn, earlier: Sequence[StoredTurn] = ()) -> bytes:
-    """Return a turn as it is stored in a log, together with those before it if they are given."""
+def dump_turn(
+    turn: Turn, earlier: Sequence[StoredTurn] = (), *, asked_by: UUID | None = None
+) -> bytes:
+    """Return a turn as it is stored in a log, together with those before it if they are given.
+
+    `asked_by` is the stream of the turn if it ended with a question to the user.
+    """
     messages = _dump_messages(turn.messages)
     if turn.error is not None:
         if not messages or messages[-1]["role"] != Role.ASSISTANT:
             messages.append({"role": "assistant", "parts": []})
         messages[-1][_OUTCOME_KEY] = turn.error
+    if asked_by is not None:
+        messages[-1][_ASKED_KEY] = asked_by.hex
     return to_json([*earlier, messages] if earlier else messages)
 
 
@@ -204,6 +243,16 @@ def stored_turns(stored: bytes) -> list[StoredTurn]:
     """Return the turns in a result of `dump_turn` of this release or an earlier one."""
     values = from_json(stored)
     return values if values and isinstance(values[0], list) else [values]
+
+
+def dump_mark(name: str, value: Any) -> bytes:
+    """Return a turn without messages, for a list of something else that a log keeps in order."""
+    return to_json([{"role": "assistant", "parts": [], name: value}])
+
+
+def marks_in(stored: bytes) -> dict[str, Any]:
+    """Return what a result of `dump_mark` says, by its name."""
+    return stored_turns(stored)[-1][-1]
 
 
 def turn_of(values: StoredTurn) -> Turn:
@@ -233,13 +282,24 @@ def parse_history(stored: Iterable[bytes]) -> History:
     return History(turn_of(turn) for turns in stored for turn in stored_turns(turns))
 
 
-def dump_request(principal: str, request: ServiceRequest, trace: Mapping[str, str]) -> bytes:
-    """Return the question of a durable stream.
+def dump_request(
+    principal: str, request: ServiceRequest, trace: Mapping[str, str], *, waits: bool = False
+) -> bytes:
+    """Return the question of a durable stream, or of one whose agent waits for its turn.
 
     It is the validated request and not its body: parsing the body again would make new ids and
     timestamps.
     """
-    return to_json({"principal": principal, "trace": trace, "request": request})
+    stored = {"principal": principal, "trace": trace, "request": request}
+    return to_json({**stored, _WAITS_KEY: True} if waits else stored)
+
+
+def waiting_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]] | None:
+    """Parse the question of a stream whose agent was not started; None for others, and damaged."""
+    try:
+        return parse_request(stored) if _WAITS_KEY in from_json(stored) else None
+    except (TypeError, ValueError):
+        return None
 
 
 def parse_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]]:
@@ -258,6 +318,117 @@ def parse_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]]:
 def _parse_stored(request: dict[str, Any]) -> ServiceRequest:
     kind = RequestWithHistory if "earlier" in request else ServiceRequest
     return kind.model_validate(request)
+
+
+# Questions to the user.
+
+
+class StoredQuestion(NamedTuple):
+    """A question with which a stream ended, and what its agent needs to go on: any JSON."""
+
+    question: str
+    call_id: str | None = None
+    state: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestion:
+    """The question with which the turn before ended, and the answer of the user.
+
+    Attributes:
+        question: the text of the question.
+        call_id: the tool call that waits for a permission, None if it asks for something else.
+        state: what the agent gave to `ask`, None if it gave nothing.
+        text: the answer as text.
+        approved: True if the user said yes. Only a clear yes counts: everything else is a no.
+        reason: why not, or what the user said instead; empty if nothing was said.
+        arguments: those that the user wants instead of the ones that were shown, None if they stay.
+    """
+
+    question: str
+    call_id: str | None
+    state: Any
+    text: str
+    approved: bool
+    reason: str = ""
+    arguments: Any = None
+
+
+def asked_in(principal: str, stream_id: UUID) -> Conversation:
+    """Return the conversation that has the question of a stream, and the claims to answer it."""
+    return Conversation(principal, f"question:{stream_id.hex}")
+
+
+def dump_asked(asked: StoredQuestion) -> bytes:
+    """Return a question as it is stored in a log."""
+    return dump_mark(_ASKED_KEY, asked._asdict())
+
+
+def dump_claim(stream_id: UUID, *, approves: bool = False) -> bytes:
+    """Return the claim of a stream to answer a question."""
+    return dump_mark(_CLAIM_KEY, {"stream": stream_id.hex, "approves": approves})
+
+
+def parse_asked(stored: Sequence[bytes]) -> StoredQuestion | None:
+    """Return the question among the turns of its conversation, None if it has expired."""
+    found = (marks_in(turn).get(_ASKED_KEY) for turn in stored)
+    return next((StoredQuestion(**asked) for asked in found if asked is not None), None)
+
+
+def parse_claims(stored: Sequence[bytes]) -> list[tuple[UUID, bool]]:
+    """Return the streams that may answer a question, the first first, and whether each approves."""
+    claims = (marks_in(turn).get(_CLAIM_KEY) for turn in stored)
+    return [(UUID(claim["stream"]), claim["approves"]) for claim in claims if claim is not None]
+
+
+def answered_stream(request: ServiceRequest, last_turn: Sequence[bytes]) -> UUID | None:
+    """Return the stream whose question a request answers, None if it answers none.
+
+    The metadata of the request names it, or it is the one with which the last turn ended.
+    """
+    named = _given_answer(request).get("question_id")
+    if named is None:
+        turns = stored_turns(last_turn[-1]) if last_turn else []
+        named = turns[-1][-1].get(_ASKED_KEY) if turns and turns[-1] else None
+    try:
+        return None if named is None else UUID(str(named).removeprefix("question_"))
+    except ValueError:
+        return None
+
+
+def answer_to(asked: StoredQuestion, request: ServiceRequest) -> AnsweredQuestion:
+    """Return the answer that a request gives to a question."""
+    text, given = last_question(request), _given_answer(request)
+    if isinstance(given.get("approved"), bool):
+        approved, reason = given["approved"], given.get("reason") or ""
+    else:
+        word, _, rest = text.strip().partition(":" if ":" in text else ",")
+        word = word.strip().rstrip(".!").lower()
+        approved = word in _YES and not rest
+        reason = "" if approved else rest.strip() if word in _NO else text.strip()
+    arguments = given.get("arguments") if approved else None
+    return AnsweredQuestion(*asked, text, approved, str(reason), arguments)
+
+
+def _given_answer(request: ServiceRequest) -> dict[str, Any]:
+    """Return the answer in the metadata of a request, from a client of any protocol."""
+    metadata = request.payload.metadata
+    given = metadata.get("answer")
+    if isinstance(page := metadata.get("ai_sdk"), dict):
+        given = page.get("approval")
+    if isinstance(run := metadata.get("ag_ui"), dict) and run.get("resume"):
+        given = _given_to_run(run["resume"][0])
+    return given if isinstance(given, dict) else {}
+
+
+def _given_to_run(entry: dict[str, Any]) -> dict[str, Any]:
+    payload = entry.get("payload")
+    given: dict[str, Any] = {**payload} if isinstance(payload, dict) else {}
+    if entry["status"] == "cancelled":
+        given["approved"] = False
+    elif not isinstance(payload, str):  # otherwise its text says whether it is a yes
+        given.setdefault("approved", True)
+    return {**given, "question_id": entry["interruptId"]}
 
 
 class Question(NamedTuple):

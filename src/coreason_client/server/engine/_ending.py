@@ -13,6 +13,7 @@ __all__ = [
     "ABANDONED",
     "AGENT_ERROR",
     "CANCELLED",
+    "CONVERSATION_BUSY",
     "PRODUCER_LOST",
     "SERVER_STOPPED",
     "Ending",
@@ -32,6 +33,10 @@ def fatal(code: str, message: str) -> StreamError:
 
 CANCELLED = fatal("cancelled", "The stream was cancelled.")
 ABANDONED = fatal("abandoned", "The stream was stopped because it had no readers.")
+CONVERSATION_BUSY = fatal(
+    "conversation_busy",
+    "An earlier message of this conversation is being answered: wait for its end, or cancel it.",
+)
 SERVER_STOPPED = fatal("server_stopped", "The server stopped before the answer was finished.")
 # True for a dead process and for one that was blocked or could not reach the log.
 PRODUCER_LOST = fatal(

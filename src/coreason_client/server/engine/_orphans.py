@@ -8,7 +8,7 @@ retries until it is written, with the original outcome.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -47,10 +47,17 @@ class UnwrittenEnd:
 
 
 class Orphans:
-    """Ends orphaned streams."""
+    """Ends orphaned streams; `restart` returns True for a claimed one that need not end."""
 
-    def __init__(self, log: StreamLog, owner: str, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        log: StreamLog,
+        owner: str,
+        metrics: Metrics,
+        restart: Callable[[Claim], Awaitable[bool]] | None = None,
+    ) -> None:
         self._log = log
+        self._restart = restart
         self._owner = owner
         self._metrics = metrics
         self._unwritten: dict[UUID, UnwrittenEnd] = {}
@@ -113,6 +120,8 @@ class Orphans:
     async def _close_claimed(self, claim: Claim) -> None:
         end = self._unwritten.get(claim.stream_id)
         try:
+            if end is None and self._restart is not None and await self._restart(claim):
+                return
             error = await self._loss(claim) if end is None else end.error
             await self.close_claim(claim, error)
         except Fenced:  # another process was faster

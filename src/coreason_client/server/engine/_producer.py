@@ -11,7 +11,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..._context import set_current_stream
 from .._options import Options
-from ..errors import Fenced, LogError, OutOfSequence, StreamEnded
+from ..errors import Fenced, LogError, LogUnavailable, OutOfSequence, StreamEnded
 from ..log.base import DurableLog, StreamLog, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import StreamMeter
@@ -20,6 +20,7 @@ from ..stream import AgentStream
 from ._agent import Runner, check_awaited
 from ._durable_writer import DurableWriter, Origin
 from ._ending import AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
+from ._inbox import Inbox, InboxStore, taken_in
 from ._steps import JournaledSteps, Steps
 from ._writer import StreamWriter
 
@@ -67,7 +68,8 @@ class Producer:
         loop = asyncio.get_running_loop()
         self._stop = loop.create_future()
         self._make_writer(request, log, first_waits=first_waits)
-        stream = AgentStream(self._writer, self._steps)
+        self.inbox = _inbox_of(self._writer, self._steps, log, meta) if options.inbox else None
+        stream = AgentStream(self._writer, self._steps, self.inbox)
         agent = _run(runner, request, stream, durable=self.durable)
         self.agent = loop.create_task(agent, context=traced.context)
         self._writer.agent = self.agent
@@ -314,14 +316,17 @@ class DurableProducer(Producer):
                 await self._writer.release(broken=True)
 
     async def _end(self) -> None:
-        writer = self._writer
+        writer, agent = self._writer, self.agent
         error = writer.transient_error
+        failure = agent.exception() if agent.done() and not agent.cancelled() else None
+        # The agent looked at something else than its packets, and the log did not answer.
+        goes_on = self._hands_over or (isinstance(failure, LogUnavailable) and not self.broken)
         if error is not None and self._returned and not (self.ended or self._hands_over):
             await self._wait_for_restart(error)
-        elif self._reason is None and (missing := writer.missing()) is not None:
+        elif self._reason is None and not goes_on and (missing := writer.missing()) is not None:
             self._stop_restarted(missing)
             self._log_failure()
-        if self._reason is None and (self._hands_over or self._waits) and not self.ended:
+        if self._reason is None and (goes_on or self._waits) and not self.ended:
             await writer.release(failed=not self._hands_over)
             self._released = True
         else:
@@ -349,6 +354,13 @@ class DurableProducer(Producer):
             await asyncio.wait({self._stop}, timeout=delay)
         except asyncio.CancelledError:
             self._shut_down()
+
+
+def _inbox_of(writer: StreamWriter, steps: Steps, log: StreamLog, meta: StreamMeta) -> Inbox:
+    taken = taken_in(writer.journal) if isinstance(writer, DurableWriter) else 0
+    inbox = Inbox(InboxStore(log, meta), steps, taken)
+    writer.turns.seal, writer.turns.heard = inbox.seal, inbox.heard
+    return inbox
 
 
 def _restart_delay(error: StreamError, restarts: int) -> float:

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from time import monotonic
 from typing import Protocol
 from uuid import UUID
 
@@ -12,17 +14,19 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import Options
 from ..durable._journal import Journal
-from ..log.base import StreamLog, StreamMeta
+from ..log.base import Claim, EpochStart, StreamLog, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import Metrics
-from ..observe._spans import Attempt, HeaderValues, Tracing
+from ..observe._spans import Attempt, HeaderValues, StoredHeaders, Tracing
 from ._agent import Runner, watch_forgotten
+from ._conversation import waiting_request
 from ._durable_writer import Origin
 from ._ending import ABANDONED, CANCELLED
+from ._order import Order
 from ._producer import DurableProducer, Producer
 from ._quotas import Quotas, Unit
 
-__all__ = ["Producers"]
+__all__ = ["Producers", "as_claimed"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -51,7 +55,11 @@ class Producers:
         on_unwritten: Callable[[Producer], None],
         quotas: Quotas,
     ) -> None:
+        self.order: Order | None = None
         self._runner = runner
+        if options.on_busy != "parallel":
+            self.order = Order(log, options.on_busy, self.get, self.cancel)
+            self._runner = self.order.ordered(runner)
         watch_forgotten()
         self._on_unwritten = on_unwritten
         self._log = log
@@ -75,6 +83,28 @@ class Producers:
     def get(self, stream_id: UUID) -> Producer | None:
         """Return the producer of a stream, None if it has ended or runs in another process."""
         return self._by_stream.get(stream_id)
+
+    def wake_inbox(self, stream_id: UUID) -> None:
+        """Let an agent of this process see a new message at once."""
+        producer = self.get(stream_id)
+        if producer is not None and producer.inbox is not None:
+            producer.inbox.wake()
+
+    async def start_waiting(self, claim: Claim) -> bool:
+        """Start an agent that waited for its turn when its process died; return False for others.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        if self.order is None or (found := waiting_request(claim.question)) is None:
+            return False
+        meta = as_claimed(await self._log.meta(claim.stream_id), claim)
+        if meta.cancel_requested:
+            return False
+        request, trace = found
+        self.order.unstarted.add(claim.stream_id)
+        self.start(request, meta, StoredHeaders(trace), monotonic())
+        return True
 
     async def cancel(self, meta: StreamMeta) -> None:
         """Cancel a stream, and wait a moment for its end; repeated calls change nothing.
@@ -167,6 +197,8 @@ class Producers:
             del self._by_stream[producer.meta.stream_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("stream %s failed unexpectedly", producer.meta.stream_id, exc_info=error)
+        if self.order is not None:
+            self.order.unstarted.discard(producer.meta.stream_id)
         unit = self._units.pop(producer)
         if producer.agent.done():
             unit.release()
@@ -217,12 +249,26 @@ class Producers:
             producer.hand_over_at_boundary()
 
     def hand_over_or_stop(self, reason: StreamError) -> None:
-        """Hand over the durable streams, and end the others with this error."""
+        """Hand over the durable streams and those that wait; end the others with this error."""
+        waiting = set() if self.order is None else self.order.unstarted
         for producer in self:
-            producer.hand_over_or_stop(reason)
+            if producer.meta.stream_id in waiting:
+                producer.give_up()  # another process starts it when its lease ends
+            else:
+                producer.hand_over_or_stop(reason)
 
     async def wait(self, timeout: float | None) -> None:
         """Wait until all producers have ended, for at most `timeout` seconds."""
         tasks = {producer.task for producer in self}
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
+
+
+def as_claimed(meta: StreamMeta, claim: Claim) -> StreamMeta:
+    """Return the description of a stream with the epoch of its claim.
+
+    The store may show another claim: one that followed, or after a failover one that came before.
+    """
+    earlier = tuple(start for start in meta.epochs if start.epoch < claim.epoch)
+    epochs = (*earlier, EpochStart(claim.last_seq + 1, claim.epoch))
+    return replace(meta, epoch=claim.epoch, last_seq=claim.last_seq, epochs=epochs)

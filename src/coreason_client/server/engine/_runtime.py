@@ -18,7 +18,7 @@ from ..observe._log_lines import drained, draining
 from ..observe._metrics import Metrics
 from ..observe._spans import Tracing
 from ._agent import Runner
-from ._conversation import dump_question
+from ._conversation import dump_question, waiting_request
 from ._ending import PRODUCER_LOST, SERVER_STOPPED
 from ._orphans import Orphans, UnwrittenEnd
 from ._producer import Producer
@@ -61,7 +61,7 @@ class Runtime:
             on_unwritten=self._keep_unwritten_end,
             quotas=quotas,
         )
-        self.orphans = Orphans(log, owner, metrics)
+        self.orphans = Orphans(log, owner, metrics, partial(_restart, self))
         self.upkeep = Upkeep(log, options, self.producers, self.orphans, quotas)
         _watch_gauges(self, metrics)
         self.closing = False
@@ -264,3 +264,10 @@ def _watch_gauges(runtime: Runtime, metrics: Metrics) -> None:
     )
     for limit, used, maximum in producers.quotas.limits():
         metrics.watch_limit(limit, used, maximum)
+
+
+async def _restart(runtime: Runtime, claim: Claim) -> bool:
+    """Start the agent of a claimed stream if it waited; if this process stops, another one does."""
+    if runtime.closing:
+        return waiting_request(claim.question) is not None
+    return await runtime.producers.start_waiting(claim)

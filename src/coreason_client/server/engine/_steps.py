@@ -16,7 +16,7 @@ from coreason_manifest.definitions.presentation import StreamError
 
 from ...errors import ArgumentError
 from ..durable._journal import BODY, Paths, derived_uuid
-from ..durable._notes import Done, Outcome, Policy
+from ..durable._notes import Done, Outcome, Policy, Released
 from ..durable._replay import Finished, ReplayError, Resume
 from ..durable._results import (
     ResultType,
@@ -91,6 +91,7 @@ class Steps:
     """Runs the steps of a stream that is not durable: each function is just called."""
 
     attempt = 1
+    durable = False
 
     def __init__(self, stream_id: UUID) -> None:
         self._stream_id = stream_id
@@ -176,6 +177,13 @@ class Steps:
         """Return the latest turns of the conversation."""
         return latest_turns(await load(limit), max_bytes)
 
+    def knows(self, name: str, key: str) -> bool | None:
+        """Return True if a step has ended in an earlier run, None if it may not begin yet."""
+        return False
+
+    async def waits(self) -> None:
+        """Record that the agent has not begun, so that a death of its process is not its fault."""
+
     def _check_open(self, outer: OpenStep | None) -> None:
         """Check that a step may be called inside another one."""
 
@@ -233,6 +241,8 @@ def _warn_of_failover() -> None:
 class JournaledSteps(Steps):
     """Runs the steps of a durable stream: their outcomes are journaled."""
 
+    durable = True
+
     def __init__(self, writer: DurableWriter) -> None:
         super().__init__(writer.stream_id)
         self._writer = writer
@@ -252,6 +262,23 @@ class JournaledSteps(Steps):
             super().start_over()
             return
         step.resumed = None
+
+    def knows(self, name: str, key: str) -> bool | None:
+        """Return True if a step has ended in an earlier run, None if it may not begin yet.
+
+        A new one may not begin before the agent has done everything again.
+        """
+        replay, outer = self._writer.replay, self.current
+        if replay is None:
+            return False
+        path = f"{name}@{key}" if outer is None else f"{outer.path}/{name}@{key}"
+        return True if replay.is_missing(path) else None
+
+    async def waits(self) -> None:
+        """Record that the next start is not a restart after a failure."""
+        if not self._writer.journal.restarts.handed_over:
+            self._writer.add_note(Released())
+            await self._writer.flush()
 
     async def turns(self, load: LoadTurns, limit: int, max_bytes: int) -> Sequence[bytes]:
         """Return the latest turns of the conversation; a restarted agent gets the same ones."""

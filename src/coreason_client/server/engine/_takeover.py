@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import monotonic
 from uuid import UUID
 
@@ -21,7 +21,6 @@ from ..log.base import (
     AgentVersion,
     Claim,
     DurableLog,
-    EpochStart,
     Notes,
     StreamMeta,
 )
@@ -31,8 +30,9 @@ from ..observe._spans import StoredHeaders
 from ._conversation import parse_request
 from ._durable_writer import Origin
 from ._ending import CANCELLED, PRODUCER_LOST
+from ._inbox import InboxStore, taken_in
 from ._orphans import Orphans
-from ._producers import Producers
+from ._producers import Producers, as_claimed
 
 __all__ = ["Takeover"]
 
@@ -72,6 +72,7 @@ class Takeover:
         self._owner = owner
         self._agent = AgentVersion(options.agent_id, options.version)
         self._max_restarts = options.max_restarts
+        self._has_inbox = options.inbox
         self._producers = producers
         self._orphans = orphans
         self._metrics = metrics
@@ -150,7 +151,7 @@ class Takeover:
             found, journal = await asyncio.gather(
                 self._log.meta(claim.stream_id), self._load_journal(claim.stream_id)
             )
-            meta = _as_claimed(found, claim)
+            meta = as_claimed(found, claim)
             request, trace = parse_request(claim.question)
         except UnknownStream:
             return
@@ -162,7 +163,8 @@ class Takeover:
         if meta.cancel_requested or not restarts.may_start(self._max_restarts):
             if not meta.cancel_requested:
                 _log_lines.restarts_used_up(meta, restarts.failed, restarts.total)
-            await self._end(claim, cancelled=meta.cancel_requested)
+            unread = await self._unread(meta, journal)
+            await self._end(claim, cancelled=meta.cancel_requested, unread=unread)
             return
         restart = _Restart(claim, meta, journal, request, trace)
         if self._slots.is_suspect(restarts.failed) and not restarts.handed_over:
@@ -224,8 +226,17 @@ class Takeover:
         logger.error("stream %s cannot be continued: %s", claim.stream_id, error)
         await self._end(claim, cancelled=False)
 
-    async def _end(self, claim: Claim, *, cancelled: bool) -> None:
+    async def _unread(self, meta: StreamMeta, journal: Journal) -> list[str]:
+        """Return the ids of the messages in the inbox that the agent did not get."""
+        if not self._has_inbox:
+            return []
+        messages = await InboxStore(self._log, meta).seal()
+        return [message.id for message in messages[taken_in(journal) :]]
+
+    async def _end(self, claim: Claim, *, cancelled: bool, unread: Sequence[str] = ()) -> None:
         error = CANCELLED if cancelled else PRODUCER_LOST
+        if unread:
+            error = error.model_copy(update={"details": {"not_delivered": unread}})
         try:
             await self._orphans.close_claim(claim, error)
         except Fenced:
@@ -235,13 +246,3 @@ class Takeover:
         else:
             self._metrics.taken_over()
         _log_lines.taken_over(claim.stream_id, claim.last_seq)
-
-
-def _as_claimed(meta: StreamMeta, claim: Claim) -> StreamMeta:
-    """Return the description of a stream with the epoch of its claim.
-
-    The store may show another claim: one that followed, or after a failover one that came before.
-    """
-    earlier = tuple(start for start in meta.epochs if start.epoch < claim.epoch)
-    epochs = (*earlier, EpochStart(claim.last_seq + 1, claim.epoch))
-    return replace(meta, epoch=claim.epoch, last_seq=claim.last_seq, epochs=epochs)

@@ -1,4 +1,4 @@
-"""The writer of one stream: it numbers packets, appends them to the log and ends the stream.
+"""The writer of one stream: it numbers packets, appends them to the log, and ends the stream.
 
 An agent gets an `AgentStream`, which only writes. The producer holds the writer itself.
 """
@@ -6,12 +6,14 @@ An agent gets an `AgentStream`, which only writes. The producer holds the writer
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from coreason_manifest.definitions._base import utc_now
+from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import (
     ErrorSeverity,
     StreamError,
@@ -22,19 +24,28 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ...errors import ArgumentError
 from .._off_loop import off_loop
-from ..errors import Fenced, LogError
+from ..errors import Fenced, LogError, UnknownStream
 from ..log.base import StreamLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
 from ._appender import Appender
 from ._conversation import (
     COMPLETE,
+    AnsweredQuestion,
+    StoredQuestion,
     StoredTurn,
     Turn,
+    answer_to,
+    answered_stream,
+    asked_in,
     conversation_of,
+    dump_asked,
+    dump_claim,
     dump_turn,
     given_turns,
     is_large,
     make_turn,
+    parse_asked,
+    parse_claims,
     question_of,
 )
 from ._frames import Frames
@@ -43,6 +54,7 @@ __all__ = ["StreamWriter"]
 
 logger = logging.getLogger("coreason_client.server")
 
+_MAX_CLAIMS = 1_000
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
 
 
@@ -55,7 +67,6 @@ class StreamWriter:
     __slots__ = (
         "_appender",
         "_closing",
-        "_conversation",
         "_frames",
         "_log",
         "_meta",
@@ -65,6 +76,7 @@ class StreamWriter:
         "ending",
         "request",
         "transient_error",
+        "turns",
     )
 
     def __init__(
@@ -83,9 +95,9 @@ class StreamWriter:
         self.cancelled = False
         self.agent: asyncio.Task[None] | None = None
         """The task of the agent, set when it runs."""
+        self.turns = StreamTurns(request, meta, log)
         self._meta = meta
         self._log = log
-        self._conversation = conversation_of(meta.principal, request)
         self._frames = Frames(
             meta.stream_id,
             now,
@@ -130,11 +142,6 @@ class StreamWriter:
     async def checkpoint(self, value: Any) -> None:
         """Store a checkpoint of the current step; only a durable stream needs it."""
 
-    async def turns(self, limit: int) -> Sequence[bytes]:
-        """Return the latest stored turns of the conversation."""
-        given = given_turns(self.request, limit)
-        return await self._log.turns(self._conversation, limit) if given is None else given
-
     async def write(self, text: str, checkpoint: Any = None, *, held: bool = False) -> None:
         """Write a DELTA packet; only a durable stream needs the checkpoint.
 
@@ -170,6 +177,9 @@ class StreamWriter:
             return
         self.ending.check_open()
         frame, packet = self._checked_packet(op, p)
+        if packet.is_last:
+            frame = await self._last_frame(op, packet.p)
+            self.ending.check_open()
         if op is StreamOpCode.CLOSE:
             await self._close(frame)
         elif op is StreamOpCode.ERROR:
@@ -195,18 +205,26 @@ class StreamWriter:
         if self.ending.ended:
             await self._wait_for_end()
         else:
-            payload = {"reason": COMPLETE}
-            seq = self._appender.last_seq + 1
-            frame, _ = self._frames.packet(seq, StreamOpCode.CLOSE, payload)
-            await self._close(frame)
+            await self._close(await self._last_frame(StreamOpCode.CLOSE, {"reason": COMPLETE}))
 
     async def end_with(self, error: StreamError) -> None:
         """End the stream in error; if it has ended, wait for that end."""
         if self.ending.ended:
             await self._wait_for_end()
             return
-        frame, _ = self._frames.packet(self._appender.last_seq + 1, StreamOpCode.ERROR, error)
-        await self._finish(frame, error.code)
+        await self._finish(await self._last_frame(StreamOpCode.ERROR, error), error.code)
+
+    async def _last_frame(self, op: StreamOpCode, p: Any) -> bytes:
+        """Return the frame of the last packet, which names the messages that were not delivered."""
+        unread: dict[str, list[str]] = {}
+        # Readers must get an error in any case.
+        with suppress(*((LogError,) if op is StreamOpCode.ERROR else ())):
+            unread = {"not_delivered": found} if (found := await self.turns.seal()) else {}
+        if unread and op is StreamOpCode.ERROR:
+            p = p.model_copy(update={"details": {**(p.details or {}), **unread}})
+        elif unread:
+            p = {**(p if isinstance(p, dict) else {"reason": p}), **unread}
+        return self._frames.packet(self._appender.last_seq + 1, op, p)[0]
 
     def give_up(self) -> None:
         """Write nothing more, because another process owns the stream."""
@@ -252,12 +270,7 @@ class StreamWriter:
         # two steps, because a conversation and a stream may be on different machines.
         self.ending.raise_error()
         try:
-            asked = question_of(self._meta.principal, self.request)
-            if asked.conversation is not None:
-                turn = make_turn(asked.messages, self._answer(), error)
-                stored = await _dump(turn, asked.earlier)
-                epoch = self._meta.epoch
-                await self._log.add_turn(asked.conversation, self.stream_id, stored, epoch)
+            await self.turns.store(self._answer(), error)
         except LogError as failure:
             if error is None:
                 raise
@@ -278,7 +291,87 @@ def _check_code(error: StreamError) -> None:
         raise ArgumentError("code", rule, error.code)
 
 
-async def _dump(turn: Turn, earlier: Sequence[StoredTurn]) -> bytes:
+class StreamTurns:
+    """Reads and stores turns.
+
+    `asked` is the question to the user with which the stream ends. `seal` refuses more messages for
+    the stream, and returns the ids of those that the agent did not get; `heard` then has the rest.
+    """
+
+    __slots__ = (
+        "_conversation",
+        "_log",
+        "_meta",
+        "_request",
+        "asked",
+        "heard",
+        "principal",
+        "seal",
+    )
+
+    def __init__(self, request: ServiceRequest, meta: StreamMeta, log: StreamLog) -> None:
+        self.principal = meta.principal
+        self.asked: StoredQuestion | None = None
+        self.seal: Callable[[], Awaitable[list[str]]] = _nothing_unread
+        self.heard: Sequence[str] = ()
+        self._request = request
+        self._meta = meta
+        self._log = log
+        self._conversation = conversation_of(meta.principal, request)
+
+    async def latest(self, limit: int) -> Sequence[bytes]:
+        """Return the latest turns of the conversation, as they are stored."""
+        given = given_turns(self._request, limit)
+        return await self._log.turns(self._conversation, limit) if given is None else given
+
+    async def store(self, answer: str, error: str | None) -> None:
+        """Store the turn of the stream, and its question if it has not failed.
+
+        Raises:
+            LogError: the log did not accept it.
+        """
+        add, stream_id, epoch = self._log.add_turn, self._meta.stream_id, self._meta.epoch
+        asked_by = None
+        if self.asked is not None and error is None:
+            asked_by = stream_id
+            await add(asked_in(self.principal, stream_id), stream_id, dump_asked(self.asked), epoch)
+        question = question_of(self.principal, self._request)
+        if question.conversation is not None:
+            messages = [*question.messages, *map(ChatMessage.user, self.heard)]
+            turn = make_turn(messages, answer, error)
+            stored = await _dump(turn, question.earlier, asked_by)
+            await add(question.conversation, stream_id, stored, epoch)
+
+    async def answered_question(self) -> AnsweredQuestion | None:
+        """Return the question that the request answers, None if another stream answers it.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        log, stream_id = self._log, self._meta.stream_id
+        asker = answered_stream(self._request, await self.latest(1))
+        if asker is None:
+            return None
+        place = asked_in(self.principal, asker)
+        if (asked := parse_asked(await log.turns(place, _MAX_CLAIMS))) is None:
+            return None
+        answer = answer_to(asked, self._request)
+        await log.add_turn(place, stream_id, dump_claim(stream_id, approves=answer.approved))
+        for claim, approves in parse_claims(await log.turns(place, _MAX_CLAIMS)):
+            if claim == stream_id:
+                return answer
+            with suppress(UnknownStream):
+                # What was approved may have been done, although the turn has failed.
+                if approves or (await log.meta(claim)).outcome in (None, COMPLETE):
+                    return None
+        return None
+
+
+async def _nothing_unread() -> list[str]:
+    return []
+
+
+async def _dump(turn: Turn, earlier: Sequence[StoredTurn], asked_by: UUID | None) -> bytes:
     if earlier or is_large(turn.messages):
-        return await off_loop(lambda: dump_turn(turn, earlier))
-    return dump_turn(turn)
+        return await off_loop(lambda: dump_turn(turn, earlier, asked_by=asked_by))
+    return dump_turn(turn, asked_by=asked_by)

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import ClassVar, NamedTuple
 from uuid import UUID, uuid4
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from coreason_manifest.definitions.service import ServiceRequest
@@ -21,7 +22,7 @@ from ..errors import LogError, UnknownStream
 from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
 from ..observe._spans import trace_headers
 from ._body import drain_body
-from ._cursor import Cursor
+from ._cursor import Cursor, parse_cursor
 from ._decision import (
     Find,
     Need,
@@ -33,9 +34,9 @@ from ._decision import (
     decide,
 )
 from ._gate import Gate
-from ._problems import Problem
+from ._problems import Problem, conversation_busy
 
-__all__ = ["Admission", "Admitted", "ParsedBody", "StreamRequest", "owned"]
+__all__ = ["Admission", "Admitted", "ParsedBody", "StreamRequest", "cursor_in", "owned"]
 
 
 class ParsedBody(NamedTuple):
@@ -203,6 +204,8 @@ class _PendingRequest:
         elif decision.gives_token_back:
             await self._admission.gate.give_token_back(facts.principal)
         resumes = isinstance(decision, Resume)
+        if (order := self._runtime.producers.order) and self._parsed and not resumes:
+            await order.enter(facts.principal, self._parsed.request, decision.meta.stream_id)
         after = decision.after if isinstance(decision, Resume) else Cursor(decision.meta.stream_id)
         assert self._reader is not None  # noqa: S101 - needed before anything else
         return Admitted(self._runtime, decision.meta, after, resumes, self._reader)
@@ -210,6 +213,8 @@ class _PendingRequest:
     def _start(self, meta: StreamMeta) -> None:
         assert self._parsed is not None  # noqa: S101 - the body is read before a stream starts
         producers, headers = self._runtime.producers, self._asked.http.headers
+        if self._admission.agent is None and producers.order is not None:
+            producers.order.add_unstarted(meta.stream_id)
         # There is no unit if the request was to join a stream that is gone by now.
         producers.start(self._parsed.request, meta, headers, self._opened_at, self._stream)
 
@@ -261,19 +266,34 @@ class _PendingRequest:
         """Return what the log stores of a request while its stream runs."""
         if not self._runtime.log.outlives_process:
             return b""  # nobody reads the question of a stream that ends with its process
-        if self._admission.agent is None:
+        order, durable = self._runtime.producers.order, self._admission.agent is not None
+        waits = not durable and order is not None and order.keeps_requests
+        if not (durable or waits):
             return dump_question(self._facts.principal, request)
         trace = trace_headers(self._asked.http.headers)
-        return dump_request(self._facts.principal, request, trace)
+        return dump_request(self._facts.principal, request, trace, waits=waits)
 
     async def _open(self) -> None:
         self._opened_at = monotonic()
+        await self._check_order()
         while True:
             self._facts.opened = opened = await self._open_with_id()
             other = None if opened.created else self._asked.other_id(opened.meta)
             if other is None:
                 return
             self._change_id(other)
+
+    async def _check_order(self) -> None:
+        """Refuse a new message that must not, or can never, wait for an earlier one."""
+        order, parsed = self._runtime.producers.order, self._parsed
+        caller = self._asked.http.headers.get("x-caller-stream-id")
+        rejects = self._admission.options.on_busy == "reject"
+        if order is None or parsed is None or not (rejects or caller):
+            return
+        busy = await order.busy(self._facts.principal, parsed.request)
+        is_own = caller in [str(stream_id) for stream_id in busy]
+        if busy and (rejects or is_own) and await self._find(parsed.request.request_id) is None:
+            raise conversation_busy(is_own=is_own)
 
     async def _open_with_id(self) -> Opened:
         parsed, runtime = self._parsed, self._runtime
@@ -321,3 +341,18 @@ async def owned(runtime: Runtime, principal: str, stream_id: UUID) -> StreamMeta
     if meta.principal != principal:
         raise UnknownStream(stream_id)  # the same answer as for a stream that does not exist
     return meta
+
+
+def cursor_in(headers: Headers) -> Cursor | None:
+    """Return the position in the headers of a request, None if there is none.
+
+    Raises:
+        Problem: 400, it is not a position.
+    """
+    values = headers.getlist("last-event-id")
+    if not values:
+        return None
+    try:
+        return parse_cursor(",".join(values))
+    except ValueError as error:
+        raise Problem(400, "bad-last-event-id", f"{error}.") from None

@@ -83,7 +83,7 @@ class AnswerStream(EventStream):
     def _write_entries(self, body: bytes) -> bool:
         assert self._write is not None  # noqa: S101 - otherwise it is not called
         writer = self._writer
-        if writer.takes_back and _REWIND in body:
+        if _REWIND in body and writer.takes_back:
             return False  # in a page, so that the follower loads what is still valid
         sent = writer.feed_joined(body)
         if not sent or (not writer.has_ended and self._write(sent)):

@@ -13,20 +13,14 @@ from ...errors import ArgumentError
 from ._problems import Problem
 
 __all__ = [
-    "ANONYMOUS",
     "MAX_SECONDS",
     "TICKET_PREFIX",
     "Keys",
     "Tickets",
     "bearer_token",
     "create_ticket",
-    "full_principal",
-    "ticket_principal",
     "unauthorized",
 ]
-
-ANONYMOUS = "anybody"
-"""The principal of every request if the server has no keys. Logs store this value."""
 
 
 class Keys:
@@ -99,29 +93,6 @@ def unauthorized(credential: str) -> Problem:
         f"Send a known {credential} as `Authorization: Bearer <{credential}>`.",
         headers={"WWW-Authenticate": 'Bearer realm="coreason"'},
     )
-
-
-def full_principal(agent_id: str, name: str) -> str:
-    """Return the owner of streams and conversations: a principal of one agent.
-
-    Agents that share a log do not share streams or conversations. Both parts are encoded, so two
-    pairs never give the same owner: agent `a/b` with principal `c` differs from agent `a` with
-    principal `b/c`. Parts without `/` and `%` do not change.
-    """
-    return f"{_encoded(agent_id)}/{_encoded(name)}"
-
-
-def ticket_principal(agent_id: str, subject: str) -> str:
-    """Return the owner of what the holder of a ticket begins.
-
-    It has one part more than that of a key, so the two never collide: whoever may issue tickets
-    cannot name the principal of a key.
-    """
-    return f"{_encoded(agent_id)}/tickets/{_encoded(subject)}"
-
-
-def _encoded(part: str) -> str:
-    return part.replace("%", "%25").replace("/", "%2F")
 
 
 def _checked(key: object, argument: str) -> str:

@@ -30,9 +30,9 @@ from coreason_manifest.definitions.rewind import REWIND
 from coreason_manifest.definitions.service import ServiceRequest
 from coreason_manifest.definitions.session import SessionContext
 
+from .._names import ANONYMOUS
 from .._options import Options
 from ..engine._conversation import RequestWithHistory, StoredTurn, as_turns, turn_of
-from ._auth import ANONYMOUS
 from ._problems import Problem
 
 __all__ = [
@@ -218,6 +218,7 @@ class Ask:
         user: the user that the client names.
         instructions: a system prompt for this request alone.
         keeps_turn: True if a later request may continue after this one.
+        thread: the name of the conversation, if the client has given one and the body brings it.
     """
 
     messages: Sequence[ChatMessage]
@@ -229,6 +230,7 @@ class Ask:
     user: Any = None
     instructions: str | None = None
     keeps_turn: bool = False
+    thread: str = ""
 
 
 def request_of(ask: Ask, request_id: UUID) -> ServiceRequest:
@@ -260,4 +262,5 @@ def request_of(ask: Ask, request_id: UUID) -> ServiceRequest:
         earlier=[*ask.before, *turns],
         keeps_turn=ask.keeps_turn,
         has_instructions=ask.instructions is not None,
+        thread=ask.thread,
     )

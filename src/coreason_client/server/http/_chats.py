@@ -14,9 +14,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from pydantic_core import to_json
-
-from ..engine._conversation import stored_turns
+from ..engine._conversation import dump_mark, marks_in
 from ..log.base import Conversation, StreamLog, StreamMeta
 
 __all__ = ["Chat", "Note", "request_id", "session_of", "stream_in"]
@@ -61,8 +59,7 @@ class Chat:
             LogError: the log does not answer.
         """
         stored = await self._log.turns(self._notes, _MAX_NOTES)
-        found: list[dict[str, Any]] = [stored_turns(one)[0][0][_NOTE] for one in reversed(stored)]
-        return [Note(**note) for note in found]
+        return [Note(**marks_in(one)[_NOTE]) for one in reversed(stored)]
 
     async def add(self, note: Note, stream_id: UUID) -> None:
         """Note a request before its stream is opened; `stream_id` is that of the new stream.
@@ -70,8 +67,7 @@ class Chat:
         Raises:
             LogError: the log does not answer.
         """
-        turn = [{"role": "assistant", "parts": [], _NOTE: note._asdict()}]
-        await self._log.add_turn(self._notes, stream_id, to_json(turn))
+        await self._log.add_turn(self._notes, stream_id, dump_mark(_NOTE, note._asdict()))
 
     async def find(self, note: Note) -> StreamMeta | None:
         """Return the newest stream of the key of a note, None if there is none.

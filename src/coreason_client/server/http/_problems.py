@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from .._options import Options
+from ..engine._ending import CONVERSATION_BUSY
 from ..errors import LogError, LogUnavailable, PositionGone, RequestConflict, UnknownStream
 from ..observe import _log_lines
 from ..observe._log_lines import LineLimit
@@ -22,6 +23,7 @@ __all__ = [
     "Problem",
     "Refusals",
     "as_problem",
+    "conversation_busy",
     "is_openai_path",
     "resume_conflict",
     "shutting_down",
@@ -152,6 +154,9 @@ def _log_problem(error: LogError) -> Problem:
 
 # The refusals of requests that exceed a limit, the same for all protocols. No I/O.
 
+_OWN = (
+    "This agent is answering in the conversation itself, so its message would wait for its own end."
+)
 _SOON = {"Retry-After": "1"}
 
 
@@ -183,6 +188,14 @@ def too_many_requests(options: Options, wait: int) -> Problem:
         f"This key may send {options.max_requests_per_minute} requests a minute.",
         headers={"Retry-After": retry_after(wait)},
     )
+
+
+def conversation_busy(*, is_own: bool = False) -> Problem:
+    """Return the refusal of a message while an earlier one is being answered.
+
+    `is_own` is True if the agent that answers has sent it.
+    """
+    return Problem(409, "conversation-busy", _OWN if is_own else CONVERSATION_BUSY.message)
 
 
 def shutting_down() -> Problem:

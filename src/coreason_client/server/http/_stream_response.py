@@ -4,19 +4,40 @@ The only state of a reader is its position. It reads a page from the log, sends 
 and then reads the next, so a slow connection delays no other reader and costs one page of memory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
 
+from starlette.responses import Response
 from starlette.types import Send
 
+from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
+from ..errors import PositionGone
 from ..log.base import Follower, StreamMeta
 from ._cursor import Cursor
 from ._sse_response import SSEResponse
 
-__all__ = ["PAGE", "EventStream"]
+__all__ = ["PAGE", "EventStream", "NextStream", "nothing_left"]
 
 PAGE = 512
 """The number of entries that are read at a time."""
+
+
+def nothing_left(runtime: Runtime, meta: StreamMeta, after: Cursor) -> Response | None:
+    """Return the response to a reader that has everything, None if more follows its position.
+
+    Raises:
+        PositionGone: what follows is no longer kept.
+        LogUnavailable: the stream cannot be written or ended at the moment.
+    """
+    if meta.outcome is not None and after.seq == meta.last_seq:
+        # The status tells an EventSource not to reconnect, and the header how the stream ended.
+        return Response(status_code=204, headers={"X-Stream-Outcome": meta.outcome})
+    if meta.body_gone:
+        raise PositionGone(meta.stream_id, after.seq)
+    if meta.outcome is None and after.seq >= meta.last_seq:
+        runtime.check_producer(meta.stream_id)
+    return None
 
 
 class EventStream(SSEResponse):
@@ -100,3 +121,53 @@ class EventStream(SSEResponse):
                     await self._leave(send)
                     return
         await self._send(send, b"", more=False)
+
+
+class NextStream(SSEResponse):
+    """The packets of a stream that has not begun yet; `find` returns it once it has.
+
+    `wait` is called with the seconds until the next heartbeat, and may return earlier.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        reader: Unit,
+        find: Callable[[], Awaitable[StreamMeta | None]],
+        wait: Callable[[float], Awaitable[None]],
+    ) -> None:
+        super().__init__(runtime, {})
+        self._subject = "a conversation"
+        self._reader = reader.hand_on()
+        self._find = find
+        self._wait = wait
+        self._stream: EventStream | None = None
+
+    @property
+    def _position(self) -> int:
+        return 0 if self._stream is None else self._stream._position
+
+    def _left(self) -> None:
+        self._reader.release()
+        if self._stream is not None:
+            self._stream._left()
+
+    def _close(self) -> None:
+        if self._stream is not None:
+            self._stream._close()
+
+    async def _send_all(self, send: Send) -> None:
+        runtime, silent_until = self._runtime, 0.0
+        while (meta := await self._find()) is None:
+            if runtime.closing:
+                await self._send_retry(send)
+                await self._send(send, b"", more=False)
+                return
+            if monotonic() >= silent_until:
+                await self._send_heartbeat(send)
+                silent_until = monotonic() + runtime.options.heartbeat
+            await self._wait(silent_until - monotonic())
+        runtime.producers.add_reader(meta, self._reader)
+        self._stream = stream = EventStream(runtime, meta, Cursor(meta.stream_id))
+        stream._scope, stream._write = self._scope, self._write
+        await stream._send_all(send)

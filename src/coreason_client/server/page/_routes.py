@@ -164,7 +164,8 @@ class PageConfig(TypedDict):
     """The facts about the agent that the page needs; `target` is its URL if it is elsewhere.
 
     `needs_key` is True if the page must ask for a key, and `adds_key` if the command adds it.
-    `curl_option` is how curl sends the key. `documents` is True if the page has the documents that
+    `curl_option` is how curl sends the key. `inbox` is True if the page can send messages to a
+    running answer, and `documents` is True if the page has the documents that
     the agent cites.
     """
 
@@ -176,6 +177,7 @@ class PageConfig(TypedDict):
     adds_key: bool
     curl_option: CurlOption
     cut: bool
+    inbox: bool
     documents: bool
     card: dict[str, Any] | None
 

@@ -56,12 +56,13 @@ def _transport_of_0_3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def connected(
-    server: Site, binding: str, version: str, *, streaming: bool = True
+    server: Site | str, binding: str, version: str, *, streaming: bool = True
 ) -> AsyncIterator[Client]:
     """Connect the client over one interface of the card."""
+    url = server if isinstance(server, str) else server.url
     headers = {"Authorization": "Bearer ann-key"}
     async with httpx.AsyncClient(headers=headers, timeout=15) as http:
-        card = await A2ACardResolver(http, server.url).get_agent_card()
+        card = await A2ACardResolver(http, url).get_agent_card()
         kept = [
             interface
             for interface in card.supported_interfaces

@@ -7,7 +7,7 @@
 import { Blocks } from "./blocks.js";
 import { clean } from "./clean.js";
 import { element, patch } from "./draw.js";
-import { addedUsage, artifact, media, notice, otherEvent, Progress, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
+import { addedUsage, approval, artifact, media, notice, otherEvent, Progress, said, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
 import { parse, setLevels, size } from "./markdown.js";
 import { nextFrame } from "./pauses.js";
 
@@ -27,6 +27,8 @@ export class Answer {
   constructor() {
     this.element = element("div", "answer");
     this.element.dataset.testid = "answer";
+    this.said = []; // {id, text, after}: the user's messages, each with the number of the packet before it
+    this.decide = () => {}; // approves or denies a call
     this.reset();
   }
 
@@ -38,6 +40,10 @@ export class Answer {
     this.drawn = 0; // how many of the queue are
     this.unfed = ""; // text of the last one that is not drawn
     this.packets = []; // valid ones
+    this.placed = 0; // how many of the user's messages are in the queue
+    this.bubbles = new Map(); // their elements by id
+    this.unread = []; // ids of messages that came too late
+    this.waitingCall = null; // the id of the call for which the agent asks for a permission
     this.blocks = new Blocks();
     this.live = null; // the element of the block that is being written
     this.liveText = null;
@@ -63,17 +69,43 @@ export class Answer {
     const to = rewoundTo(packet);
     if (to === null) {
       this.packets.push(packet);
-      this.queue.push(packet);
+      this.enqueue(packet);
       return;
     }
     const valid = this.packets.filter(({ seq }) => seq <= to);
     this.reset();
     this.packets = valid;
-    this.queue = [...valid];
+    for (const each of valid) this.enqueue(each);
     const seam = new Seam("The agent started again");
     seam.happen(this.words);
     seam.say("resumed", "what followed was written anew");
     this.addSeam(seam);
+  }
+
+  enqueue(packet) {
+    this.placeSaid(packet.seq);
+    this.queue.push(packet);
+    this.placeSaid(packet.seq + 1);
+  }
+
+  /** Add what the user has said before a packet. */
+  placeSaid(seq = Infinity) {
+    for (; this.said[this.placed]?.after < seq; this.placed += 1) this.queue.push({ op: "SAID", p: this.said[this.placed] });
+  }
+
+  /** Add a message of the user to the running answer. */
+  say(message) {
+    this.said.push(message);
+    this.placeSaid();
+  }
+
+  /** Remove a message that the server has refused. */
+  unsay(message) {
+    const at = this.said.indexOf(message);
+    if (at < 0) return;
+    this.said.splice(at, 1);
+    if (at < this.placed) this.placed -= 1;
+    this.bubbles.get(message.id)?.remove();
   }
 
   /** Add a seam below what was added before it. */
@@ -135,11 +167,13 @@ export class Answer {
   /** Show a text that was kept from before a reload. */
   restore(kept) {
     this.write(kept);
+    for (const message of this.said.slice(this.placed)) this.showSaid(message);
     this.finish();
   }
 
   /** Draw what is left, and end the text: its last block is complete. */
   async end() {
+    if (this.packets.length) this.placeSaid();
     while (this.draw()) await nextFrame();
     this.finish();
   }
@@ -149,7 +183,7 @@ export class Answer {
     for (const step of this.progress.values()) {
       if (step.element.dataset.step === "running") step.stop();
     }
-    for (const call of this.tools.values()) call.stop();
+    for (const [id, call] of this.tools) call.stop(id === this.waitingCall ? "waits" : "stopped");
   }
 
   /** Add an element below the answer. */
@@ -163,11 +197,27 @@ export class Answer {
     else if (op === "ERROR") this.append(streamError(p));
     else if (op === "CLOSE") this.showClose(p);
     else if (op === "SEAM") this.append(p.element);
+    else if (op === "SAID") this.showSaid(p);
+  }
+
+  showSaid(message) {
+    if (!this.said.includes(message)) return; // it was refused
+    const bubble = said(message.text);
+    this.bubbles.set(message.id, bubble);
+    this.append(bubble);
+    this.markUnread(this.unread);
+  }
+
+  /** Mark messages that were stored, and that the agent did not read before its end. */
+  markUnread(ids) {
+    this.unread = Array.isArray(ids) ? ids : [];
+    for (const id of this.unread) this.bubbles.get(id)?.classList.add("unread");
   }
 
   showClose(payload) {
     this.endText();
-    if (payload?.reason === "input_required") this.append(notice("info", "The agent waits for your answer."));
+    this.markUnread(payload?.not_delivered);
+    if (payload?.reason === "input_required") this.append(notice("info", "The agent waits for your answer.", "", this.waitingCall ? approval(this.decide) : null));
     if (payload?.reason === "auth_required") this.append(notice("info", "The agent waits for an authorization."));
   }
 
@@ -342,7 +392,7 @@ const EVENTS = {
   MEDIA_CAROUSEL: (answer, data) => answer.append(media(data.items)),
   MARKDOWN_BLOCK: (answer, data) => answer.addBlock(data),
   ARTIFACT: (answer, data) => answer.append(artifact(data, { withText: true })),
-  QUESTION: () => {}, // its text follows
+  QUESTION: (answer, data) => { answer.waitingCall = data.call_id; }, // its text follows
   TOOL_CALL: (answer, data) => answer.addToolCall(data),
   TOOL_RESULT: (answer, data) => answer.endToolCall(data),
   USAGE: (answer, data) => answer.addUsage(data),

@@ -110,8 +110,8 @@ export class ToolCall {
     this.fill();
   }
 
-  stop() {
-    if (this.element.dataset.state === "running") this.state.textContent = "stopped";
+  stop(word) {
+    if (this.element.dataset.state === "running") this.state.textContent = word;
   }
 
   fill() {
@@ -228,6 +228,34 @@ export function notice(level, title, message, ...more) {
   const made = element("div", `notice ${level}`, element("strong", "", clean(title)), message ? element("p", "", ...plain(shortened(clean(message), 4000))) : null, ...more);
   made.dataset.testid = `notice-${level}`;
   if (level === "fatal") made.setAttribute("role", "alert");
+  return made;
+}
+
+/** Return a message of the user to a running answer. */
+export function said(words) {
+  const made = element("p", "question said", element("span", "hidden-label", "You said: "), ...plain(clean(words)));
+  made.dataset.testid = "said";
+  return made;
+}
+
+/** Return the buttons for a call that waits: `decide` gets whether it is approved, and why not. */
+export function approval(decide) {
+  const reason = element("input", "reason");
+  const approve = element("button", "primary", "Approve");
+  const deny = element("button", "", "Deny");
+  reason.placeholder = "Reason (optional)";
+  reason.setAttribute("aria-label", "Reason (optional)");
+  reason.hidden = true;
+  approve.type = "button";
+  approve.addEventListener("click", () => decide(true, ""));
+  const made = element("form", "approval", approve, deny, reason);
+  made.dataset.testid = "approval";
+  made.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (!reason.hidden) return decide(false, reason.value.trim());
+    reason.hidden = false;
+    reason.focus();
+  });
   return made;
 }
 

@@ -6,7 +6,7 @@ import { clean, linkDocuments } from "./clean.js";
 import { CAPClient } from "./coreason.js";
 import { element } from "./draw.js";
 import { drawFigures, drawStory, openInspector, showDetails } from "./inspector.js";
-import { Session } from "./session.js";
+import { newId, Session } from "./session.js";
 import { asCurl, asExport, asPython } from "./snippets.js";
 import { askOpener, exchangeKeys, openTab } from "./tabs.js";
 import { Timeline } from "./timeline.js";
@@ -49,13 +49,22 @@ function setStatus(status) {
   $("status").dataset.status = status;
   $("status-text").textContent = STATUS_TEXTS[status] ?? status;
   const running = Boolean(current?.running);
-  $("send").disabled = !config;
-  $("send").textContent = running ? "Stop" : "Send";
-  $("send").classList.toggle("primary", !running);
+  $("send").disabled = $("stop").disabled = !config;
+  $("send").replaceChildren(...(canSay() ? SEND_NOW : [running ? "Stop" : "Send"]));
+  $("send").classList.toggle("primary", !running || canSay());
+  $("stop").hidden = !canSay();
+  $("question").placeholder = canSay() ? "Tell the agent something" : "Ask a question";
   for (const id of ["cut", "tab"]) $(id).disabled = !current?.streamId || (id === "cut" && !running);
   $("reload").disabled = !current?.streamId;
   for (const id of ["curl", "python"]) $(id).disabled = current?.question == null;
   $("export").disabled = !turns.length;
+}
+
+const SEND_NOW = [element("span", "long", "Send to the running answer"), element("span", "short", "Send now")];
+
+/** Whether a message can be sent to the running answer. */
+function canSay() {
+  return Boolean(config?.inbox && current?.running && current.streamId);
 }
 
 const ANNOUNCEMENTS = {
@@ -124,6 +133,7 @@ function drawAll(running) {
 
 function addTurn(question) {
   const turn = new Turn(question, turnChanged);
+  turn.answer.decide = decide;
   turn.select.addEventListener("click", () => showTimeline(turn, true));
   turns.push(turn);
   $("empty").hidden = true;
@@ -155,6 +165,7 @@ function start(turn) {
   delete document.body.dataset.lastSeq;
   showTimeline(turn);
   atEnd = true;
+  for (const form of $("turns").querySelectorAll(".approval")) form.parentNode.remove(); // this is the answer
 }
 
 async function ask(question, request = null) {
@@ -165,8 +176,36 @@ async function ask(question, request = null) {
   ended(turn, () => ask(question, turn.request));
 }
 
+function decide(approved, reason) {
+  if (current?.running) return;
+  const words = approved ? "yes" : ["no", reason].filter(Boolean).join(", ");
+  const request = client.chatRequest(words, { sessionId: session.id, rewinds: true });
+  request.payload.metadata = { answer: { approved, reason } };
+  ask(words, request);
+}
+
+let sending = Promise.resolve(); // so that messages arrive in order
+
+function say(text) {
+  const { answer, lastSeq, streamId } = current;
+  const message = { id: newId(), text, after: lastSeq ?? 0 };
+  answer.say(message);
+  sending = sending.then(async () => {
+    try {
+      await client.send(streamId, text, { messageId: message.id });
+      announce("Your message was sent to the agent.");
+    } catch (error) {
+      answer.unsay(message);
+      $("question").value = [text, $("question").value].filter(Boolean).join("\n");
+      tell(`Not sent: ${sentenceOf(error)}`);
+    }
+    saveTurns();
+  });
+}
+
 async function follow(kept) {
   const turn = addTurn(kept.question);
+  turn.answer.said = kept.said ?? [];
   turn.streamId = kept.streamId;
   turn.replayedTo = kept.lastSeq ?? null;
   turn.keptText = kept.text;
@@ -245,6 +284,15 @@ async function problemOf(response) {
   return typeof problem?.detail === "string" ? clean(problem.detail) : `The server answered with ${response.status}.`;
 }
 
+/** Return what the server says about a refusal. */
+function sentenceOf(error) {
+  try {
+    return clean(JSON.parse(error.body).detail);
+  } catch {
+    return error.message;
+  }
+}
+
 async function cut() {
   // With a seed, the connections after this one are cut too, each after a number of packets.
   const seed = $("cut-more").checked ? Math.floor(Math.random() * 2 ** 31) : null;
@@ -259,7 +307,7 @@ async function stop() {
   const turn = current;
   if (performance.now() - begun < DOUBLE_CLICK) return;
   if (!turn.streamId) return turn.leaving.abort();
-  $("send").disabled = true;
+  $("send").disabled = $("stop").disabled = true;
   try {
     await client.cancel(turn.streamId);
   } catch (error) {
@@ -278,12 +326,13 @@ function exportJson() {
   tell("Exported the conversation.");
 }
 
-// While an answer runs, the button that sends stops it; Enter in the question does not.
+// While an answer runs, the button that sends stops it, unless its agent takes messages; Enter does not.
 on("send", (event) => {
-  if (!current?.running) return;
+  if (!current?.running || canSay()) return;
   event.preventDefault();
   stop();
 });
+on("stop", stop);
 on("cut", cut);
 on("reload", () => {
   saveTurns();
@@ -316,15 +365,16 @@ on("new", () => {
 $("question").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
-  if (!current?.running) $("ask").requestSubmit();
+  if (!current?.running || canSay()) $("ask").requestSubmit();
 });
 
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   const question = $("question").value.trim();
-  if (!question || !config || current?.running) return;
+  if (!question || !config || (current?.running && !canSay())) return;
   $("question").value = "";
-  ask(question);
+  if (canSay()) say(question);
+  else ask(question);
 });
 
 addEventListener("pagehide", saveTurns);
@@ -437,6 +487,7 @@ function begin() {
 function restore(kept) {
   const turn = addTurn(kept.question);
   turn.streamId = kept.streamId;
+  turn.answer.said = kept.said ?? [];
   turn.answer.restore(kept.text);
   turn.setStatus("done");
   turn.select.hidden = true;

@@ -4,7 +4,8 @@
 const MAX_TURNS = 20;
 const MAX_TEXT = 50_000; // characters kept of an answer
 
-const newId = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
+/** Return a new id, also in a page without https. */
+export const newId = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
 export class Session {
   constructor(store, path) {
@@ -12,7 +13,7 @@ export class Session {
     this.name = `coreason:${path}`;
     const kept = this.read("conversation") ?? {};
     this.id = typeof kept.id === "string" ? kept.id : newId();
-    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // {question, text, streamId, lastSeq}
+    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // {question, text, streamId, lastSeq, said}
     this.key = this.read("key");
     this.token = this.read("token");
   }
@@ -35,7 +36,7 @@ export class Session {
     }
   }
 
-  /** Keep the turns; each is an object with question, text, streamId and lastSeq. */
+  /** Keep the turns; each is an object with question, text, streamId, lastSeq and said. */
   save(turns) {
     this.turns = turns.slice(-MAX_TURNS).map((turn) => ({ ...turn, text: turn.text.slice(0, MAX_TEXT) }));
     this.write("conversation", { id: this.id, turns: this.turns });

@@ -52,7 +52,7 @@ export class Turn {
 
   /** What a reload needs. */
   get kept() {
-    return { question: this.question, text: this.answer.text || this.keptText, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo };
+    return { question: this.question, text: this.answer.text || this.keptText, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo, said: this.answer.said };
   }
 
   setStatus(status) {
@@ -142,6 +142,7 @@ export class Turn {
       return this.finish("left");
     }
     this.error = error;
+    this.answer.markUnread(error?.streamError?.details?.not_delivered);
     if (error?.streamError?.code === "cancelled") {
       await this.finish("cancelled");
       this.answer.addNotice(notice("info", "Stopped", "The agent no longer works on it."));

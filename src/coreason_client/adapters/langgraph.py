@@ -1,0 +1,369 @@
+"""A graph of LangGraph as an agent.
+
+Tested with langgraph 1.2.22, langgraph-checkpoint-sqlite 3.1.2 and langchain 1.4.7.
+
+The graph's checkpointer keeps the state of a conversation. In a durable application each superstep
+of the graph is a step, and these rules make it continue where it was:
+
+* LangGraph is run with `durability="sync"`: it saves the checkpoint of a superstep before the next
+  one starts. All that a superstep writes is in the log before its checkpoint is saved.
+* After a restart, a superstep with a checkpoint is complete, even if the journal does not say so.
+* Any other superstep is run again from the checkpoint before it, without the input. What it writes
+  is compared with the log, and the first difference is rewound.
+* A node that had ended in such a superstep is not run again. LangGraph has kept its messages, so
+  what the log does not have of them is written.
+* The input, or the answer to an interrupt, is sent only if the thread does not have it.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from coreason_manifest.definitions.message import Role
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ..agents._output import MAX_PIECE, PARAGRAPH, Reasoning, as_text, shown, write_text
+from ..agents._prompt import UnreadableError, conversation, earlier_turns
+from ..errors import ArgumentError
+from ..llm._answer import Tokens
+from ..llm._reply import dump_tokens
+from ..server import AgentStream, AnsweredQuestion, Turn
+from ..server.engine._agent import write_item
+from ..server.engine._conversation import RequestWithHistory, new_messages
+from . import AgentFunction, imported
+
+__all__ = ["as_agent"]
+
+_MODES: Final = ["messages", "updates", "custom", "checkpoints"]
+_INTERRUPT: Final = "__interrupt__"  # the key of the interrupts among the updates of nodes
+_HISTORY_CHARS: Final = 1_000_000
+_NO_CHECKPOINTER: Final = "checkpointer_missing"
+
+
+def _messages_input(request: ServiceRequest, messages: list[Any]) -> Any:
+    return {"messages": messages}
+
+
+def _actions(value: Any) -> list[dict[str, Any]]:
+    """Return the tool calls that LangChain's middleware wants to have approved."""
+    value = value if isinstance(value, dict) else {}
+    return [value] if value.get("type") == "tool_approval" else value.get("action_requests") or []
+
+
+def _default_answer(interrupt: Any, answered: AnsweredQuestion) -> Any:
+    actions = _actions(interrupt.value)
+    if not actions:
+        if (interrupt.response_schema or {}).get("type") == "boolean":
+            return answered.approved
+        return answered.arguments or answered.text or answered.approved
+    decision: dict[str, Any] = {"type": "approve"}
+    if not answered.approved:
+        decision = {"type": "reject", "message": answered.reason}
+    elif answered.arguments is not None and len(actions) == 1:
+        action = {"name": actions[0]["name"], "args": answered.arguments}
+        decision = {"type": "edit", "edited_action": action}
+    is_batch = "action_requests" in interrupt.value
+    return {"decisions": [decision] * len(actions)} if is_batch else decision
+
+
+def as_agent(
+    graph: Any,
+    *,
+    input: Callable[[ServiceRequest, list[Any]], Any] = _messages_input,  # noqa: A002 - LangGraph's name for it
+    nodes: Collection[str] | None = None,
+    subgraphs: bool = False,
+    answer: Callable[[Any, AnsweredQuestion], Any] = _default_answer,
+) -> AgentFunction:
+    """Return an agent that answers with a compiled graph.
+
+    Args:
+        graph: the graph. Its checkpointer must have async methods.
+        input: makes the input of the graph from the request and the messages that the graph does
+            not have yet; by default `{"messages": messages}`.
+        nodes: the nodes whose text is shown; by default all of them. Tool calls and usage are
+            shown of every node.
+        subgraphs: True streams the messages of nested graphs too.
+        answer: makes the value that `interrupt()` returns, from the `Interrupt` and the answer of
+            the user; see the documentation for the default.
+
+    Raises:
+        ArgumentError: `graph` is not a compiled graph.
+        ImportError: LangGraph is not installed.
+    """
+    if not isinstance(graph, imported("langgraph.pregel", "langgraph").Pregel):
+        hint = ": call its compile()" if hasattr(graph, "compile") else ""
+        raise ArgumentError("graph", f"must be a compiled graph of LangGraph{hint}", graph)
+
+    async def run_graph(request: ServiceRequest, stream: AgentStream) -> None:
+        turn = _GraphTurn(
+            graph, input, subgraphs, answer, request, stream, _MessageWriter(stream, nodes)
+        )
+        try:
+            await turn.run()
+        except UnreadableError as error:
+            await stream.fail("unsupported_content", str(error))
+
+    return run_graph
+
+
+@dataclass
+class _GraphTurn:
+    """One request: the graph runs to its end, or to an interrupt.
+
+    `position` is the last checkpoint that the journal has. `answered` and `given`, the input, are
+    for the first superstep.
+    """
+
+    graph: Any
+    make_input: Callable[..., Any]
+    subgraphs: bool
+    make_answer: Callable[..., Any]
+    request: ServiceRequest
+    stream: AgentStream
+    output: "_MessageWriter"
+    config: dict[str, Any] = field(default_factory=dict)
+    answered: Any = None
+    position: str | None = None
+    given: Any = None
+    events: Any = None
+
+    async def run(self) -> None:
+        """Answer the request."""
+        stream, saver = self.stream, self.graph.checkpointer
+        if problem := _problem(self.graph, stream.durable):
+            await stream.fail(*problem)
+            return
+        usual, answered = self._usual_thread(), await stream.answered_question()
+        self.answered = answered if answered and answered.state else None
+        thread = self.answered.state["thread"] if self.answered else usual
+        self.config = {"configurable": {"thread_id": thread}}
+        self.position = await stream.step("begin", self._begin)
+        if self.answered is None:
+            self.given = self.make_input(self.request, await self._messages())
+        asked = await self._run_graph()
+        if asked and not saver:
+            rule = "without a checkpointer nobody can answer: compile it with a checkpointer."
+            await stream.fail(_NO_CHECKPOINTER, f"The graph has asked a question, and {rule}")
+        elif asked:
+            interrupt, question, call_id = asked
+            kept = {"thread": thread, "interrupt": interrupt}
+            await stream.ask(question, call_id=call_id, state=kept)
+        elif saver and (thread != usual or isinstance(self.request, RequestWithHistory)):
+            with suppress(NotImplementedError):  # no request continues this thread
+                await saver.adelete_thread(thread)
+
+    def _usual_thread(self) -> str:
+        """Return the thread of the principal, agent and conversation.
+
+        A request that brings its history has its own, because the history may have been edited.
+        """
+        owner = self.stream._writer.turns.principal  # of this agent
+        brings = isinstance(self.request, RequestWithHistory)
+        name = [self.stream.stream_id] if brings else ["", self.request.context.session_id]
+        return sha256(to_json([owner, *name])).hexdigest()[:32]
+
+    async def _begin(self) -> str | None:
+        saved = self.graph.checkpointer and await self.graph.aget_state(self.config)
+        return _checkpoint_id(saved.config) if saved else None
+
+    async def _messages(self) -> list[Any]:
+        """Return the messages that the thread does not have."""
+        messages, turns = self.request.payload.messages or [], list[Turn]()
+        if self.position is None:
+            turns += await earlier_turns(self.request, self.stream, 50)
+        else:
+            messages = [one for one in new_messages(self.request) if one.role is not Role.SYSTEM]
+        sent = conversation(messages, turns, None, _HISTORY_CHARS)
+        for call in (call for message in sent for call in message.get("tool_calls", ())):
+            call["args"] = call.pop("arguments")
+        return list(imported("langchain_core.messages", "langgraph").convert_to_messages(sent))
+
+    async def _run_graph(self) -> Any:
+        """Run the graph; return the question of an interrupt, None at its end."""
+        try:
+            while True:
+                end = await self.stream.step("graph", self._superstep, on_restart="resume")
+                self.position, self.answered, self.given = end["position"], None, None
+                if not end["next"]:
+                    return end["asked"]
+        finally:
+            if self.events is not None:
+                await self.events.aclose()
+
+    async def _superstep(self) -> dict[str, Any]:
+        """Run the graph to its next checkpoint.
+
+        Return the checkpoint, whether the graph goes on, and the question of an interrupt.
+        """
+        if self.events is None and (end := await self._open()) is not None:
+            return end
+        end = {"position": self.position, "next": False, "asked": None}
+        async for event in self.events:
+            namespace, mode, data = event if self.subgraphs else ((), *event)
+            if mode == "messages":
+                await self.output.message(data[0], data[1].get("langgraph_node"))
+            elif mode == "custom":
+                await self.output.custom(data)
+            elif mode == "updates":
+                await self.output.update(data)
+                await self.stream.checkpoint(None)  # so the log has it all
+                if not namespace and _INTERRUPT in data and end["asked"] is None:
+                    end["asked"] = self.output.question(data[_INTERRUPT][0])
+            elif not namespace and data["metadata"]["source"] == "loop":
+                end["position"] = _checkpoint_id(data["config"])
+                if data["next"] and end["position"] != self.position:
+                    return {**end, "next": True}
+        return end
+
+    async def _open(self) -> dict[str, Any] | None:
+        """Start the graph; return the end of a superstep that an earlier run has completed."""
+        graph, resumed = self.graph, self.stream.resumed
+        given, config = self.given, self.config
+        if graph.checkpointer:
+            state = await graph.aget_state(config)
+            # By its id, a checkpoint has no messages of nodes that ended after it.
+            self.output.know((await graph.aget_state(state.config)).values)
+            for interrupt in state.interrupts if self.answered else ():
+                if interrupt.id == self.answered.state["interrupt"]:
+                    value = {interrupt.id: self.make_answer(interrupt, self.answered)}
+                    given = imported("langgraph.types", "langgraph").Command(resume=value)
+            if resumed is not None:
+                found = _checkpoint_id(state.config)
+                if found != self.position and state.metadata["source"] == "loop":
+                    return {"position": found, "next": bool(state.next), "asked": None}
+                given = given if found == self.position else None
+                # A node that was cancelled while it ended has saved only some of its writes. By
+                # the id of the checkpoint, LangGraph does not use them.
+                partly = any(task.error and task.result is not None for task in state.tasks)
+                if partly and (given is None or self.answered):
+                    given, config = None, state.config
+                self.output.pieces = [text for op, text in resumed.packets if op == "DELTA"]
+                self.stream.start_over()
+        options: dict[str, Any] = {"durability": "sync"} if graph.checkpointer else {}
+        options |= {"stream_mode": _MODES, "subgraphs": self.subgraphs}
+        self.events = graph.astream(given, config, **options)
+        return None
+
+
+def _problem(graph: Any, durable: bool) -> tuple[str, str] | None:
+    """Return the code and the message of the error if the graph cannot be served."""
+    if graph.interrupt_before_nodes or graph.interrupt_after_nodes:
+        rule = "interrupt_before and interrupt_after: call interrupt() in a node"
+        return "breakpoints_refused", f"A graph that is served cannot have {rule}."
+    found = type(graph.checkpointer).__name__ if graph.checkpointer else "none"
+    if durable and found in ("none", "InMemorySaver"):
+        needed = "a checkpointer that survives a restart, such as AsyncSqliteSaver"
+        return _NO_CHECKPOINTER, f"A durable graph needs {needed}, and this one has {found}."
+    return None
+
+
+def _checkpoint_id(config: Any) -> Any:
+    return config["configurable"].get("checkpoint_id")
+
+
+class _MessageWriter:
+    """Writes what a graph streams, each message once.
+
+    `pieces` is the text that an earlier run of the superstep has written.
+    """
+
+    def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
+        self._kinds = imported("langchain_core.messages", "langgraph")
+        self._stream, self._nodes = stream, nodes
+        self._known: set[str | None] = set()  # messages of nodes that have ended
+        self._calls: dict[str, str] = {}  # names of the calls without a result
+        self._used: Any = None
+        self._reasoning = Reasoning(stream, MAX_PIECE)
+        self.pieces: list[str] = []
+
+    def know(self, values: Any) -> None:
+        """Record the messages that the thread already has."""
+        for message in self._messages_in(values):
+            self._add(message)
+
+    def question(self, interrupt: Any) -> tuple[str, str, str | None]:
+        """Return the id of an interrupt, its question, and the tool call that waits for it."""
+        value, call_id = interrupt.value, None
+        if actions := _actions(value):
+            calls = [call for call, name in self._calls.items() if name == actions[0]["name"]]
+            if len(actions) == 1:
+                call_id = actions[0].get("tool_call_id") or (calls[-1] if calls else None)
+            lines = (one.get("description") or f"May I call {one['name']}?" for one in actions)
+            value = PARAGRAPH.join(lines)
+        elif isinstance(value, dict):
+            value = value.get("question") or value.get("message") or value
+        return interrupt.id, as_text(value), call_id
+
+    async def custom(self, data: Any) -> None:
+        """Write what a node has given to its stream writer."""
+        is_event = isinstance(data, dict) and {"type", "data"} <= data.keys()
+        if not is_event and not isinstance(data, str):
+            data = {"type": "CUSTOM", "data": shown(data)}
+        await write_item(self._stream, data)
+
+    async def update(self, data: dict[str, Any]) -> None:
+        """Write the tool calls, results and usage of nodes that have ended."""
+        is_kept = data.get("__metadata__", {}).get("cached")  # the node was not run again
+        for node in (name for name in data if name not in ("__metadata__", _INTERRUPT)):
+            found = [one for one in self._messages_in(data[node]) if one.id not in self._known]
+            for message in found if is_kept else ():
+                await self.message(message, node, self.pieces)
+            await self._reasoning.flush()
+            await self._report_usage()
+            for message in found:
+                for call in self._add(message):
+                    await self._stream.tool_call(call["name"], shown(call["args"]), call["id"])
+                if isinstance(message, self._kinds.ToolMessage):
+                    result, failed = shown(message.content), message.status == "error"
+                    called, name = message.tool_call_id, message.name
+                    await self._stream.tool_result(called, result, failed, name=name)
+
+    def _add(self, message: Any) -> list[Any]:
+        """Record a message of a node that has ended; return its tool calls."""
+        self._known |= {message.id} - {None}
+        self._calls.pop(getattr(message, "tool_call_id", ""), None)
+        calls = getattr(message, "tool_calls", [])
+        self._calls |= {call["id"]: call["name"] for call in calls}
+        return calls
+
+    async def _report_usage(self) -> None:
+        used, self._used = self._used, None
+        if used is not None:
+            read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
+            tokens = Tokens(used["input_tokens"], used["output_tokens"], read.get("cache_read", 0))
+            tokens.cache_write = read.get("cache_creation", 0)
+            tokens.reasoning = made.get("reasoning", 0)
+            await self._stream.usage(**dump_tokens(tokens))
+
+    async def message(
+        self, message: Any, node: str | None, pieces: list[str] | None = None
+    ) -> None:
+        """Write a piece of a model's message, or a whole one that was not streamed.
+
+        `pieces` are those in which it was written before.
+        """
+        if not isinstance(message, self._kinds.AIMessage) or message.id in self._known:
+            return
+        if message.usage_metadata:
+            add = self._kinds.ai.add_usage
+            self._used = add(self._used, message.usage_metadata)
+        if self._nodes is not None and node not in self._nodes:
+            return
+        if not isinstance(message.content, str) or message.additional_kwargs:
+            for block in message.content_blocks:
+                if block["type"] == "reasoning":
+                    await self._reasoning.add(block.get("reasoning") or "")
+        if text := str(message.text):
+            await self._reasoning.flush()
+            await write_text(self._stream, text, pieces)
+
+    def _messages_in(self, value: Any, depth: int = 4) -> Iterator[Any]:
+        if isinstance(value, self._kinds.BaseMessage):
+            yield value
+        elif depth and isinstance(value, dict | list | tuple):
+            for inner in value.values() if isinstance(value, dict) else value:
+                yield from self._messages_in(inner, depth - 1)

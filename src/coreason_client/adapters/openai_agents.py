@@ -1,0 +1,420 @@
+"""An agent of the OpenAI Agents SDK as an agent for `AgentApp`.
+
+Tested with openai-agents 0.24.0 and openai 3.51.0. The package is imported when `as_agent` is
+called.
+
+Readers receive:
+
+* The text of the model as DELTA packets, in the pieces that the model sends; a blank line separates
+  two answers of one turn.
+* The reasoning of the model as THOUGHT_TRACE events.
+* An EVENT of type TOOL_CALL for each call, and one of type TOOL_RESULT for its result. Results
+  follow when all calls of an answer have ended. Tools that the provider runs are reported too.
+* A PROGRESS_INDICATOR for each handoff.
+* An EVENT of type USAGE for each answer of the model.
+* A question, if a tool needs an approval. The state of the run is stored with it, in the log.
+
+All of this is written where the model is called, and not where the events of the run are read: the
+packets then have the same order in every run. In a durable application each answer of the model is
+a step, which owns its packets, and so is each call of a function tool. Agents, tools and handoffs
+are copied for each request; the objects of the user are not changed.
+"""
+
+import inspect
+import weakref
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
+from hashlib import sha256
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+
+from coreason_manifest.definitions.service import ServiceRequest
+
+from ..agents._output import PARAGRAPH, approval_question, as_text, shown, write_text
+from ..agents._prompt import UnreadableError, conversation, earlier_turns
+from ..errors import ArgumentError
+from ..llm._reply import dump_tokens
+from ..llm.providers._responses_items import message_text, reasoning_text
+from ..llm.providers._responses_reader import tokens_of
+from ..llm.providers.responses import input_content
+from ..server import AgentStream, AnsweredQuestion
+from . import AgentFunction, imported, named
+
+__all__ = ["as_agent"]
+
+_PACKAGE = "openai-agents"
+_in_tool: ContextVar[bool] = ContextVar("in_tool", default=False)
+_MAX_HISTORY = 50_000  # characters of the earlier turns
+_TEXT = ("response.output_text.delta", "response.refusal.delta")
+_COMPLETED = "response.completed"
+# Fields of a call that are not its arguments.
+_NOT_ARGUMENTS = {"id", "type", "status", "call_id", "output", "error", "result", "results"}
+
+
+def as_agent(
+    agent: Any,
+    *,
+    run_config: Any = None,
+    max_turns: int | None = 10,
+    context: Callable[[AgentStream], Any] | None = None,
+    history_turns: int = 20,
+    once: Collection[str] = (),
+) -> AgentFunction:
+    """Return an agent for `AgentApp` that runs an `Agent` of the OpenAI Agents SDK.
+
+    Args:
+        agent: the agent that each run starts with.
+        run_config: the `RunConfig` of each run.
+        max_turns: the maximum number of answers of the model for one request, None for no limit.
+        context: a function that makes the context of a run from the stream. It is called again
+            when a question is answered, so the context itself is not stored.
+        history_turns: the maximum number of earlier turns that the model gets.
+        once: the names of tools that must not run twice: if a process dies during such a call, the
+            stream of a durable agent ends with `step_uncertain`.
+
+    Raises:
+        ImportError: the package openai-agents is not installed.
+        ArgumentError: `agent` is not an agent of the SDK.
+    """
+    imported("agents.run_state", _PACKAGE)  # another package may have the name `agents`
+    sdk = imported("agents", _PACKAGE)
+    if not isinstance(agent, sdk.Agent):
+        raise ArgumentError("agent", "must be an Agent of the OpenAI Agents SDK", agent)
+    config = run_config or sdk.RunConfig()
+
+    async def answer(request: ServiceRequest, stream: AgentStream) -> None:
+        run = _SDKRun(sdk, stream, once, None if context is None else context(stream))
+        copies = _Copies(run)
+        made, options = copies.agent(agent), {"max_turns": max_turns, "context": run.context}
+        try:
+            given = await run.input(made, history_turns)
+            options["run_config"] = copies.run_config(config)
+            result = sdk.Runner.run_streamed(made, given, **options)
+            async for _ in result.stream_events():
+                pass  # the copies of the models have written what readers get
+        except UnreadableError as error:
+            await stream.fail("unsupported_content", str(error))
+        except sdk.MaxTurnsExceeded:
+            await stream.fail("max_turns", "The agent has used all its turns without an answer.")
+        except sdk.InputGuardrailTripwireTriggered:
+            await stream.fail("guardrail", "A guardrail has refused the request.")
+        except sdk.OutputGuardrailTripwireTriggered:
+            await stream.fail("guardrail", "A guardrail has refused the answer.")
+        else:
+            await run.end(result)
+
+    return named(answer, agent)
+
+
+@dataclass
+class _SDKRun:
+    """One run of the agent, for one request."""
+
+    sdk: Any
+    stream: AgentStream
+    once: Collection[str]
+    context: Any
+    # The names and arguments of calls without a result.
+    calls: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    rejected: str | None = None
+    wrote: bool = False  # the model has written text
+    answers: int = 0
+
+    async def input(self, agent: Any, history_turns: int) -> Any:
+        """Return the input of the run: the stored run that the request answers, or items."""
+        asked = await self.stream.answered_question()
+        if asked is not None and asked.state:
+            return await self._continued(agent, asked)
+        turns = await earlier_turns(self.stream.request, self.stream, history_turns)
+        requested = self.stream.request.payload.messages or []
+        messages = conversation(requested, turns, None, _MAX_HISTORY)
+        said = [one for one in messages if one["content"] and one["role"] != "tool"]
+        return [{"role": one["role"], "content": input_content(one["content"])} for one in said]
+
+    async def _continued(self, agent: Any, asked: AnsweredQuestion) -> Any:
+        """Return the stored state of the run, with the decision of the user."""
+        make = partial(self.sdk.RunState.from_json, context_override=self.context)
+        state = await make(agent, asked.state["run"])
+        for call_id, (name, arguments) in asked.state["calls"].items():
+            await self._show_call(call_id, name, arguments)
+        [item] = [item for item in state.get_interruptions() if item.call_id == asked.call_id]
+        if asked.approved and asked.arguments is None:
+            state.approve(item)
+            return state
+        # The SDK cannot change a call, so the model must make another one.
+        wanted = f"Not called. The user wants other arguments: {as_text(asked.arguments)}"
+        reason = wanted if asked.approved else asked.reason or None
+        state.reject(item, rejection_message=reason)
+        self.rejected = asked.call_id
+        return state
+
+    async def end(self, result: Any) -> None:
+        """Write what is missing after a run, and ask if a call needs an approval."""
+        outputs = [item for item in result.new_items if item.type == "tool_call_output_item"]
+        await self._show_results(self._results([item.to_input_item() for item in outputs]))
+        if result.interruptions:
+            await self._ask(result.interruptions[0], result.to_state().to_json())
+        elif outputs and result.new_items[-1] is outputs[-1] and result.final_output is not None:
+            # A tool has ended the run, so no model has written the answer.
+            text = PARAGRAPH * self.wrote + as_text(result.final_output)
+            await write_text(self.stream, text)
+
+    async def _ask(self, item: Any, state: dict[str, Any]) -> None:
+        """Ask for the approval of a call; the next run asks for that of another one."""
+        if item.call_id not in self.calls:  # an agent that is a tool has made it
+            arguments = _arguments({"arguments": item.arguments})
+            await self._show_call(item.call_id, item.name, arguments)
+        state["context"]["context"] = None  # it may have secrets, and is made again
+        if self.wrote:
+            await self.stream.write(PARAGRAPH)
+        question = approval_question(item.name, item.arguments or "{}")
+        stored = {"run": state, "calls": self.calls}
+        await self.stream.ask(question, call_id=item.call_id, state=stored)
+
+    async def _show_call(self, call_id: str, name: str, arguments: Any) -> None:
+        self.calls[call_id] = name, arguments
+        await self.stream.tool_call(name, arguments, call_id)
+
+    def _results(self, items: Iterable[Any]) -> list[tuple[str, Any, str]]:
+        """Return the ids, results and names of calls that had no result."""
+        return [
+            (item["call_id"], item.get("output"), self.calls.pop(item["call_id"])[0])
+            for item in items
+            if item.get("call_id") in self.calls and item["type"].endswith("_output")
+        ]
+
+    async def _show_results(self, results: Iterable[tuple[str, Any, str]]) -> None:
+        for call_id, value, name in results:
+            failed = call_id == self.rejected
+            await self.stream.tool_result(call_id, shown(value), failed, name=name)
+
+    # Called by the copies of models and tools.
+
+    async def model_events(self, model: Any, *given: Any, **options: Any) -> AsyncIterator[Any]:
+        """Yield the events of one answer of a model; a durable run needs only the last one."""
+        received = model.stream_response(*given, **options)
+        if _in_tool.get():  # the run of an agent that is a tool, which has its own readers
+            async for event in received:
+                yield event
+            return
+        handoffs = {handoff.tool_name: handoff.agent_name for handoff in given[5]}
+        answer, results = _Answer(self.stream, handoffs, self.wrote), self._results(given[1])
+
+        async def events() -> AsyncIterator[Any]:
+            await self._show_results(results)
+            async for event in received:
+                await answer.show(event)
+                yield event
+
+        async def response() -> Any:
+            async for _ in events():
+                pass
+            return answer.response
+
+        self.answers += 1
+        if self.stream.durable:
+            answer.response = await self.stream.step("model", response, key=str(self.answers))
+            if answer.response is not None:  # otherwise the SDK says what is missing
+                completed = imported("openai.types.responses", _PACKAGE).ResponseCompletedEvent
+                last = {"type": _COMPLETED, "sequence_number": 0, "response": answer.response}
+                yield completed.model_construct(**last)
+        else:
+            async for event in events():
+                yield event
+        self._record(answer)
+
+    def _record(self, answer: "_Answer") -> None:
+        """Record the calls and the text of an answer, which an earlier process may have written."""
+        for item in (answer.response or {}).get("output", ()):
+            self.wrote |= bool(_text(item))
+            if item.get("call_id") and _name(item) not in answer.handoffs:
+                self.calls[item["call_id"]] = _name(item), _arguments(item)
+
+    async def invoke(self, tool: Any, call: Callable[[], Any], call_id: str) -> Any:
+        """Call a tool, in a durable run in a step."""
+
+        async def output() -> Any:
+            _in_tool.set(True)  # the SDK makes each call in its own task
+            value = await call()
+            return _plain(value) if durable and tool.output_json_schema is None else value
+
+        if not (durable := self.stream.durable):
+            return await output()
+        # Calls run at the same time, and their ids may have any characters.
+        key = sha256(call_id.encode()).hexdigest()[:32]
+        policy: Any = "fail" if tool.name in self.once else "rerun"
+        return await self.stream.step("tool", output, key=key, on_restart=policy)
+
+
+@dataclass
+class _Answer:
+    """Writes one answer of a model: its text, its reasoning, its calls and its usage."""
+
+    stream: AgentStream
+    handoffs: dict[str, str]
+    apart: bool  # there is text before this answer
+    streamed: bool = False  # the text of the current item was written
+    items: dict[int, dict[str, Any]] = field(default_factory=dict)
+    response: Any = None  # as JSON
+
+    async def show(self, event: Any) -> None:
+        """Write what readers get of an event."""
+        if event.type in _TEXT:
+            await self._write(event.delta)
+        elif event.type == "response.output_item.done":
+            await self._show_item(event.output_index, _dump(event.item))
+        elif event.type == _COMPLETED:
+            response = _dump(event.response)
+            for number, item in enumerate(response["output"]):
+                if number not in self.items:  # some models send no events for their items
+                    await self._show_item(number, item)
+            # Some send them only in events. The provider repeats instructions and tools.
+            output = [item for _, item in sorted(self.items.items())]
+            self.response = {**response, "output": output, "instructions": None, "tools": []}
+            if tokens := tokens_of(response):
+                await self.stream.usage(**dump_tokens(tokens), model=response["model"] or None)
+
+    async def _write(self, text: str) -> None:
+        before = PARAGRAPH if self.apart and not self.streamed else ""
+        self.apart = self.streamed = True
+        await write_text(self.stream, before + text)
+
+    async def _show_item(self, number: int, item: dict[str, Any]) -> None:
+        self.items[number], name = item, _name(item)
+        if item["type"] == "message" and not self.streamed:
+            await self._write(_text(item))
+        elif item["type"] == "reasoning":
+            for paragraph in filter(None, reasoning_text(item).split(PARAGRAPH)):
+                await self.stream.thought(shown(paragraph))
+        elif name in self.handoffs:
+            await self.stream.progress(f"Handoff to {self.handoffs[name]}", status="complete")
+        elif item["type"].endswith("_call"):
+            call_id = item.get("call_id") or item["id"]
+            await self.stream.tool_call(name, _arguments(item), call_id)
+            if not item.get("call_id"):  # the provider has run it
+                value = item.get("error") or item.get("output") or item["status"]
+                failed = bool(item.get("error"))
+                await self.stream.tool_result(call_id, shown(value), failed, name=name)
+        self.streamed = False
+
+
+class _Copies:
+    """Copies of the user's objects for one run, whose models and tools report to it."""
+
+    def __init__(self, run: _SDKRun) -> None:
+        self._run = run
+        # By the ids of the originals, which are kept so that no other object gets an id.
+        self._agents: dict[int, tuple[Any, Any]] = {}
+
+    def run_config(self, config: Any) -> Any:
+        """Return a run configuration whose models report."""
+        get_model = config.model_provider.get_model
+        provider = _copy(config.model_provider, get_model=lambda name: self._model(get_model(name)))
+        return replace(config, model=self._model(config.model), model_provider=provider)
+
+    def _model(self, model: Any) -> Any:
+        """Return a model that reports; the name of a model is left as it is."""
+        if not isinstance(model, self._run.sdk.Model):
+            return model
+        names = ("close", "get_retry_advice", "_cleanup_on_run_end")
+        inner = {name: getattr(model, name) for name in names}
+        return _copy(model, stream_response=partial(self._run.model_events, model), **inner)
+
+    def agent(self, agent: Any) -> Any:
+        """Return the copy of an agent, and of all agents that it can hand off to."""
+        if id(agent) not in self._agents:
+            tools = [self._tool(tool) for tool in agent.tools]
+            # Without its settings it would get those of the other model.
+            model = {"model": self._model(agent.model), "model_settings": agent.model_settings}
+            made = agent.clone(tools=tools, handoffs=[], **model)
+            get_mcp_tools = made.get_mcp_tools
+
+            async def mcp_tools(context: Any) -> list[Any]:
+                return [self._tool(tool) for tool in await get_mcp_tools(context)]
+
+            made.get_mcp_tools = mcp_tools
+            # A handoff may lead back to this agent.
+            self._agents |= {id(agent): (agent, made), id(made): (made, made)}
+            made.handoffs = [self._handoff(handoff) for handoff in agent.handoffs]
+        return self._agents[id(agent)][1]
+
+    def _handoff(self, handoff: Any) -> Any:
+        if not isinstance(handoff, self._run.sdk.Handoff):
+            return self.agent(handoff)
+
+        async def invoke(context: Any, arguments: str) -> Any:
+            return self.agent(await handoff.on_invoke_handoff(context, arguments))
+
+        target = handoff._agent_ref and handoff._agent_ref()
+        # A stored run finds its agents through this reference.
+        found = None if target is None else weakref.ref(self.agent(target))
+        return _copy(handoff, on_invoke_handoff=invoke, _agent_ref=found)
+
+    def _tool(self, tool: Any) -> Any:
+        """Return a tool whose calls are steps of a durable run."""
+        if not isinstance(tool, self._run.sdk.FunctionTool):
+            return tool
+        run, invoke = self._run, tool.on_invoke_tool
+        is_function = inspect.isroutine(invoke)
+
+        @wraps(invoke if is_function else type(invoke).__call__)
+        async def step(*given: Any) -> Any:
+            return await run.invoke(tool, partial(invoke, *given[-2:]), given[-2].tool_call_id)
+
+        if is_function:
+            return _copy(tool, on_invoke_tool=step)
+        # The SDK asks an object of its own class whether a call needs an approval.
+        made = _copy(invoke)
+        made.__class__ = type("Step", (type(invoke),), {"__call__": step})
+        return _copy(tool, on_invoke_tool=made)
+
+
+def _copy(original: Any, **attributes: Any) -> Any:
+    """Return an object of the same class with other attributes, or methods."""
+    made = object.__new__(type(original))
+    made.__dict__.update(original.__dict__, **attributes)
+    return made
+
+
+# Messages and items. Pure.
+
+
+def _dump(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_unset=True, warnings=False)
+
+
+def _text(item: dict[str, Any]) -> str:
+    return message_text(item)[0] if item["type"] == "message" else ""
+
+
+def _name(item: dict[str, Any]) -> str:
+    return str(item.get("name") or item["type"].removesuffix("_call"))
+
+
+def _arguments(item: dict[str, Any]) -> Any:
+    """Return what readers see of the arguments of a call."""
+    others = {key: value for key, value in item.items() if key not in _NOT_ARGUMENTS}
+    given: Any = item.get("arguments", others)
+    with suppress(ValueError, TypeError):
+        given = from_json(given)
+    return shown(given)
+
+
+def _plain(value: Any) -> Any:
+    """Return the output of a tool as JSON that the model gets as it would get the output.
+
+    The SDK knows texts, images and files as outputs, and makes text of everything else.
+    """
+    if isinstance(value, BaseModel) and getattr(value, "type", None) in ("text", "image", "file"):
+        return value.model_dump(exclude_none=True)
+    if isinstance(value, list | tuple) and any(isinstance(part, BaseModel) for part in value):
+        return [_plain(part) for part in value]
+    with suppress(ValueError):
+        if from_json(to_json(value)) == value:
+            return value
+    return str(value)

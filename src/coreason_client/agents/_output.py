@@ -1,0 +1,87 @@
+"""The output of a model and its tools as readers get it.
+
+Text is written in pieces that readers accept, and reasoning by paragraph. Of arguments and results
+that are longer than such a piece, readers get the beginning.
+"""
+
+from collections.abc import MutableSequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json, to_jsonable_python
+
+if TYPE_CHECKING:
+    from ..server import AgentStream
+
+__all__ = [
+    "MAX_PIECE",
+    "PARAGRAPH",
+    "Reasoning",
+    "approval_question",
+    "as_text",
+    "shown",
+    "write_text",
+]
+
+MAX_PIECE = 100_000
+"""The characters of one packet, far below what readers accept."""
+PARAGRAPH = "\n\n"
+_AS_JSON: Any = {"bytes_mode": "base64", "inf_nan_mode": "null", "fallback": str}
+
+
+async def write_text(
+    stream: "AgentStream", text: str, earlier: MutableSequence[str] | None = None
+) -> None:
+    """Write text of any length, in the pieces in which an earlier run has written it, if any."""
+    while text:
+        is_known = earlier and text.startswith(earlier[0])
+        size = len(earlier.pop(0)) if earlier and is_known else MAX_PIECE
+        await stream.write(text[:size])
+        text = text[size:]
+
+
+def shown(value: Any) -> Any:
+    """Return what readers see of a value: JSON, or the beginning of its text if that is long."""
+    text = as_text(value)
+    if len(text) > MAX_PIECE:
+        return f"{text[:MAX_PIECE]}… ({len(text)} characters)"
+    return to_jsonable_python(value, **_AS_JSON)
+
+
+def as_text(value: Any) -> str:
+    """Return text as it is, and anything else as JSON."""
+    return value if isinstance(value, str) else to_json(value, **_AS_JSON).decode()
+
+
+def approval_question(name: str, arguments: Any) -> str:
+    """Return the question whether a tool may be called."""
+    return f"May I call {name} with {shown(as_text(arguments))}?"
+
+
+class Reasoning:
+    """Collects the reasoning of the model and sends it by paragraph; without a stream, nothing.
+
+    A paragraph ends at a blank line, or where the answer continues. One that is longer than `limit`
+    is sent as far as it is known.
+    """
+
+    def __init__(self, stream: "AgentStream | None", limit: int = 4_000) -> None:
+        self._stream = stream
+        self._limit = limit
+        self._text = ""
+
+    async def add(self, text: str) -> None:
+        """Add a piece."""
+        if self._stream is None:
+            return
+        *paragraphs, rest = (self._text + text).split(PARAGRAPH)
+        if len(rest) > self._limit:
+            paragraphs, rest = [*paragraphs, rest], ""
+        for self._text in paragraphs:
+            await self.flush()
+        self._text = rest
+
+    async def flush(self) -> None:
+        """Send the collected text."""
+        text, self._text = self._text.strip(), ""
+        if text and self._stream is not None:
+            await self._stream.thought(text)

@@ -1,0 +1,205 @@
+"""Messages to a running stream: sent by its clients, read by its agent once, in order.
+
+The log keeps them as turns of a conversation of their own, so their order is the same for all
+processes. The last entry is a seal, which the end of the stream adds: what comes after it was
+refused. So a message is either accepted or refused, whatever happens at the same time; an accepted
+one that the agent did not take is named in the last packet. A seal is void once another process
+owns the stream: one that was frozen adds its seal although the agent goes on elsewhere.
+
+An agent looks into its inbox; each look has a number. In a durable agent, a look that finds
+something is a step, stored before the agent goes on. A restarted agent finds at the same looks what
+it found before, and nothing at the others until it has done everything again.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+from uuid import NAMESPACE_URL, uuid5
+
+from ..durable._journal import BODY, Journal
+from ..log.base import Conversation, StreamLog, StreamMeta
+from ._conversation import dump_mark, marks_in
+from ._steps import Steps
+
+__all__ = ["MAX_TEXT", "Inbox", "InboxMessage", "InboxStore", "PutResult", "taken_in"]
+
+MAX_MESSAGES: Final = 100
+MAX_TEXT: Final = 65_536  # characters
+_ALL: Final = MAX_MESSAGES * 5
+_POLL_SECONDS: Final = 1.0  # a message that arrives in this process is noticed at once
+_NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:inbox-message")
+_REPLAY_POLL_SECONDS: Final = 0.05
+_MESSAGE, _SEAL, _STEP = "message", "seal", "inbox"
+
+PutResult: TypeAlias = Literal["stored", "ended", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxMessage:
+    """A message to a running agent; `id` was chosen by its sender."""
+
+    id: str
+    text: str
+
+
+def _accepted(stored: Sequence[bytes], epoch: int) -> list[InboxMessage]:
+    """Return the messages before the seal of a producer.
+
+    The seal of one with an earlier epoch is void: it has lost the stream.
+    """
+    messages: list[InboxMessage] = []
+    for found in map(marks_in, stored):
+        if found.get(_SEAL, 0) >= epoch:
+            break
+        if _MESSAGE in found:
+            messages.append(InboxMessage(**found[_MESSAGE]))
+    return messages
+
+
+class InboxStore:
+    """The inbox of one stream in the log."""
+
+    def __init__(self, log: StreamLog, meta: StreamMeta) -> None:
+        self._log = log
+        self._stream_id = meta.stream_id
+        self._epoch = meta.epoch
+        self._place = Conversation(meta.principal, f"inbox:{meta.stream_id.hex}")
+
+    async def messages(self) -> list[InboxMessage]:
+        """Return what was accepted."""
+        return _accepted(await self._log.turns(self._place, _ALL), self._epoch)
+
+    async def put(self, message: InboxMessage) -> PutResult:
+        """Accept a message, unless the stream has ended; the same id again has the same result.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        name = uuid5(_NAMESPACE, f"{self._stream_id}:{message.id}")
+        stored = dump_mark(_MESSAGE, {"id": message.id, "text": message.text})
+        is_added = False
+        while True:
+            meta = await self._log.meta(self._stream_id)
+            self._epoch = meta.epoch
+            known = {one.id for one in await self.messages()}
+            if message.id in known:
+                return "stored"
+            if meta.outcome is not None:
+                return "ended"
+            if len(known) >= MAX_MESSAGES:
+                return "full"
+            if is_added:  # after a seal: the end follows, or another process that goes on
+                await asyncio.sleep(_REPLAY_POLL_SECONDS)
+            await self._log.add_turn(self._place, name, stored)  # a second time it does nothing
+            is_added = True
+
+    async def seal(self) -> list[InboxMessage]:
+        """Accept no more messages; return those that were accepted."""
+        name = uuid5(_NAMESPACE, f"{self._stream_id}:seal:{self._epoch}")
+        await self._log.add_turn(self._place, name, dump_mark(_SEAL, self._epoch))
+        return await self.messages()
+
+
+class Inbox:
+    """The messages that are sent to a running agent; `async for` waits for each of them.
+
+    Only one task reads at a time. A restarted durable agent gets the same messages at the same
+    places.
+    """
+
+    def __init__(self, store: InboxStore, steps: Steps, taken: int = 0) -> None:
+        self._store = store
+        self._steps = steps
+        self._looks: Counter[str] = Counter()
+        self._taken = taken
+        self._unread: list[str] | None = None  # known once it is sealed
+        self.heard: list[str] = []
+        """The messages that the agent got, known once it is sealed."""
+        self._is_read = False
+        self._arrived = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look at once: a message has arrived in this process."""
+        self._arrived.set()
+
+    async def seal(self) -> list[str]:
+        """Accept no more messages; return the ids of those that the agent did not get."""
+        if self._unread is None:
+            messages = await self._store.seal()
+            self._unread = [message.id for message in messages[self._taken :]]
+            self.heard += [message.text for message in messages[: self._taken]]
+        return self._unread
+
+    async def waiting(self) -> list[InboxMessage]:
+        """Return the messages that have arrived, without waiting for more.
+
+        Raises:
+            RuntimeError: another task reads, or this is in a step with on_restart="resume".
+            LogError: the log does not answer.
+        """
+        with self._reading() as key:
+            return await self._look(key, _ALL) or []
+
+    def __aiter__(self) -> "Inbox":
+        return self
+
+    async def __anext__(self) -> InboxMessage:
+        with self._reading() as key:
+            while True:
+                self._arrived.clear()
+                found = await self._look(key, 1)
+                if found:
+                    return found[0]
+                seconds = _REPLAY_POLL_SECONDS if found is None else _POLL_SECONDS
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._arrived.wait(), seconds)
+
+    @contextmanager
+    def _reading(self) -> Iterator[str]:
+        """Yield the key of the next look."""
+        step = self._steps.current
+        if self._is_read:
+            raise RuntimeError("another task reads the inbox: only one may read at a time")
+        if step is not None and step.policy == "resume":
+            raise RuntimeError(
+                'the inbox cannot be read in a step with on_restart="resume": read it before'
+            )
+        owner = BODY if step is None else step.path
+        self._looks[owner] += 1
+        self._is_read = True
+        try:
+            yield str(self._looks[owner])
+        finally:
+            self._is_read = False
+
+    async def _look(self, key: str, limit: int) -> list[InboxMessage] | None:
+        """Return messages that were not taken yet, None if that is not known yet."""
+        known = self._steps.knows(_STEP, key)
+        if known is None:
+            return None
+        found: list[InboxMessage] = []
+        if not known:
+            found = (await self._store.messages())[self._taken :][:limit]
+            if not found:
+                return []
+
+        async def look() -> dict[str, Any]:
+            return {"messages": [[one.id, one.text] for one in found], "taken": len(found)}
+
+        taken = await self._steps.run(_STEP, look, (), key=key)
+        if not known:
+            self._taken += len(found)
+        return [InboxMessage(*one) for one in taken["messages"]]
+
+
+def taken_in(journal: Journal) -> int:
+    """Return how many messages the agent has got in earlier runs."""
+    looks = (step.done for path, step in journal.steps.items() if _is_look(path))
+    return sum(done.value["taken"] for done in looks if done and done.outcome == "result")
+
+
+def _is_look(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(f"{_STEP}@")

@@ -1,0 +1,191 @@
+"""The order of the streams of a conversation: agents run, and readers follow, one after the other.
+
+The log keeps a list of streams for each conversation, as turns without messages: a stream enters it
+when it is started, once, whichever process starts it. It may run when every stream before it has
+its end in the log. A stream that has written more than its end was allowed to run, so all streams
+before it have ended, and the list is read only up to there.
+
+The log has the whole request of an agent that waits, so that another process can start it if this
+one dies. When its turn comes, the question replaces the request: that is fenced like an append, so
+of several processes one starts it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+from coreason_manifest.definitions.service import ServiceRequest
+
+from .._options import OnBusy
+from ..errors import PositionGone, UnknownStream
+from ..log.base import Conversation, StreamLog, StreamMeta
+from ..log.tasks import TaskLog
+from ..stream import AgentStream
+from ._agent import Runner
+from ._conversation import dump_mark, dump_question, marks_in, thread_of
+from ._ending import CONVERSATION_BUSY
+from ._producer import Producer
+
+__all__ = ["Order", "place_of"]
+
+_POLL_SECONDS: Final = 1.0  # a stream that ends in this process is noticed at once
+_FEW, _ALL = 20, 1_000
+_STREAM: Final = "stream"
+
+
+class Order:
+    """Lets the streams of a conversation run one after the other, in all processes.
+
+    `find` returns the producer of a stream, None if it is not in this process.
+    """
+
+    def __init__(
+        self,
+        log: StreamLog,
+        policy: OnBusy,
+        find: Callable[[UUID], Producer | None],
+        cancel: Callable[[StreamMeta], Awaitable[None]],
+    ) -> None:
+        self._log = log
+        self._policy = policy
+        self._find = find
+        self._cancel = cancel
+        self._entered = asyncio.Event()
+        self.unstarted: set[UUID] = set()
+        """The streams of this process of which the log has the whole request."""
+
+    @property
+    def keeps_requests(self) -> bool:
+        """True if another process can start an agent that waits."""
+        log = self._log
+        return log.outlives_process and self._policy != "reject" and isinstance(log, TaskLog)
+
+    def add_unstarted(self, stream_id: UUID) -> None:
+        """Record a stream that was opened with its whole request, if that is so here."""
+        if self.keeps_requests:
+            self.unstarted.add(stream_id)
+
+    def ordered(self, runner: Runner) -> Runner:
+        """Return an agent that waits until it may run."""
+
+        async def run(request: ServiceRequest, stream: AgentStream) -> None:
+            principal, own = stream._writer.turns.principal, stream.stream_id
+            place = await self.enter(principal, request, own)
+            while earlier := await self._unfinished(place, own):
+                if self._policy == "reject":
+                    await stream.fail(CONVERSATION_BUSY.code, CONVERSATION_BUSY.message)
+                    return
+                if self._policy == "interrupt":
+                    for meta in earlier:
+                        await self._cancel(meta)
+                await stream._steps.waits()
+                await self._wait(earlier)
+            await self._start(principal, request, stream)
+            await runner(request, stream)
+
+        return run
+
+    async def enter(self, principal: str, request: ServiceRequest, own: UUID) -> Conversation:
+        """Add a stream to the list of its conversation, once, and return the list.
+
+        A sender that gets a response may send the next message at once, to another process: so the
+        stream enters before that, and not only when its agent begins.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        place = place_of(principal, thread_of(request))
+        await self._log.add_turn(place, own, dump_mark(_STREAM, own.hex))
+        self._entered.set()
+        self._entered = asyncio.Event()
+        return place
+
+    async def _start(self, principal: str, request: ServiceRequest, stream: AgentStream) -> None:
+        """Record that the agent of a stream is started now.
+
+        Raises:
+            Fenced: another process has the stream.
+        """
+        stream_id, log = stream.stream_id, self._log
+        if stream_id in self.unstarted and isinstance(log, TaskLog):
+            question = dump_question(principal, request)
+            await log.tasks.start(stream_id, stream._writer._meta.epoch, question)
+            self.unstarted.discard(stream_id)
+
+    async def busy(self, principal: str, request: ServiceRequest) -> list[UUID]:
+        """Return the streams of the conversation of a request that have not ended.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        unfinished = await self._unfinished(place_of(principal, thread_of(request)), None)
+        return [meta.stream_id for meta in unfinished]
+
+    async def ends(self, place: Conversation) -> tuple[UUID | None, UUID | None]:
+        """Return the oldest stream of a conversation that has not ended, and the newest of all."""
+        listed, unfinished = await self._listed(place, 1), await self._unfinished(place, None)
+        return unfinished[-1].stream_id if unfinished else None, listed[-1] if listed else None
+
+    async def next(self, place: Conversation, after: UUID | None) -> UUID | None:
+        """Return the stream that follows one, or the first of all; None if there is none yet.
+
+        Raises:
+            PositionGone: the conversation does not have the stream, or no longer.
+        """
+        for limit in (_FEW, _ALL):
+            listed = await self._listed(place, limit)
+            if after is None or after in listed:
+                follow = 0 if after is None else listed.index(after) + 1
+                return listed[follow] if follow < len(listed) else None
+        assert after is not None  # noqa: S101 - that has returned
+        raise PositionGone(after, 0)
+
+    async def entered(self, seconds: float) -> None:
+        """Wait until a stream begins in this process, or for a part of some time."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._entered.wait(), min(seconds, _POLL_SECONDS))
+
+    async def _listed(self, place: Conversation, limit: int) -> list[UUID]:
+        """Return the latest streams of a conversation, the oldest first."""
+        return [UUID(marks_in(one)[_STREAM]) for one in await self._log.turns(place, limit)]
+
+    async def _unfinished(self, place: Conversation, own: UUID | None) -> list[StreamMeta]:
+        """Return the streams before one, or all, that have not ended."""
+        found: list[StreamMeta] = []
+        for limit in (_FEW, _ALL):
+            found, listed = [], await self._listed(place, limit)
+            for stream_id in _before(listed, own):
+                try:
+                    meta = await self._log.meta(stream_id)
+                except UnknownStream:
+                    continue
+                if meta.outcome is None:
+                    found.append(meta)
+                elif meta.last_seq > 1:
+                    return found
+            if len(listed) < limit:
+                break  # that was the whole list
+        return found
+
+    async def _wait(self, metas: Sequence[StreamMeta]) -> None:
+        """Wait for the end of one of the streams in this process, or for some time."""
+        here = {one.task for meta in metas if (one := self._find(meta.stream_id)) is not None}
+        if here:
+            wait = asyncio.FIRST_COMPLETED
+            await asyncio.wait(here, timeout=_POLL_SECONDS, return_when=wait)
+        else:
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def place_of(principal: str, thread: str) -> Conversation:
+    """Return the conversation that has the list of the streams of another one."""
+    return Conversation(principal, f"order:{sha256(thread.encode()).hexdigest()}")
+
+
+def _before(streams: Sequence[UUID], own: UUID | None) -> Sequence[UUID]:
+    """Return streams, the newest first; only those before one, if it is given and among them."""
+    end = streams.index(own) if own in streams else len(streams)
+    return streams[:end][::-1]

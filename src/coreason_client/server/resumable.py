@@ -1,0 +1,281 @@
+"""`Resumable`: makes the event stream of any Starlette or FastAPI route durable and resumable.
+
+The source of a stream, an async iterator, runs as a task of the application and not of a request.
+Each item is stored in the log before a reader gets it, and the id of its event is its position in
+the log. So `EventSource` and its `Last-Event-ID` are all that a page needs.
+
+It is an `AgentApp` without routes, whose agent copies the source into its stream: an event is a
+packet of text. Leases, orphaned streams, the drain and the limits are those of every agent.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from time import monotonic
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID, uuid4, uuid5
+
+from pydantic_core import from_json, to_json
+from starlette.requests import Request
+from starlette.responses import Response
+
+from coreason_manifest.definitions.presentation import StreamOpCode
+from coreason_manifest.definitions.request import AgentRequest
+from coreason_manifest.definitions.service import ServiceRequest
+from coreason_manifest.definitions.session import SessionContext
+
+from ..errors import ArgumentError
+from ..sse import ServerSentEvent, encode_event
+from ._names import full_principal
+from .answer._entries import as_packet, delta_json
+from .app import AgentApp, parts_of
+from .engine._conversation import RequestWithHistory
+from .engine._runtime import Runtime
+from .errors import LogError, PositionGone, StreamEnded, UnknownStream
+from .http._admission import cursor_in, owned
+from .http._cursor import Cursor
+from .http._problems import Problem, shutting_down, too_many_readers, too_many_streams
+from .http._stream_response import EventStream, nothing_left
+from .log._rules import check_position
+from .log.base import NewStream, StreamLog, StreamMeta
+from .stream import AgentStream
+
+__all__ = ["Resumable"]
+
+logger = logging.getLogger("coreason_client.server")
+
+Item: TypeAlias = str | bytes | ServerSentEvent
+Source: TypeAlias = AsyncIterable[Item] | Callable[[], AsyncIterable[Item]]
+
+_IDS: Final = UUID("8d1f2a34-6f0e-4d55-9c3b-0c4a5e7b9d21")
+"""The namespace in which the id of a stream becomes the id of a request, which is a UUID."""
+
+
+class Resumable:
+    """Durable, resumable event streams for the routes of an application; make one of them.
+
+    Start it with ``FastAPI(lifespan=events.lifespan)``, or with the first request.
+
+    Args:
+        log: where events are stored; by default a `MemoryStreamLog`.
+        name: separates the streams from those of others on the same log.
+        heartbeat: the seconds without an event after which readers get a comment.
+        retention: the seconds for which events are kept after the end of a stream.
+        final_retention: the seconds after the end of a stream for which its id stays in use.
+        drain_timeout: the seconds that sources have to finish when the server stops.
+        max_streams_per_owner: the number of running sources of an owner.
+        max_readers_per_owner: the number of connected readers of an owner.
+
+    Raises:
+        ValueError: an argument is not valid.
+    """
+
+    def __init__(
+        self,
+        log: StreamLog | None = None,
+        *,
+        name: str = "resumable",
+        heartbeat: float = 15.0,
+        retention: float = 900.0,
+        final_retention: float = 86400.0,
+        drain_timeout: float = 10.0,
+        max_streams_per_owner: int = 1000,
+        max_readers_per_owner: int = 4000,
+    ) -> None:
+        self._sources: dict[UUID, Source] = {}  # of streams that are about to start
+        self._app = AgentApp(
+            self._run,
+            log=log,
+            agent_id=name,
+            heartbeat=heartbeat,
+            retention=retention,
+            final_retention=final_retention,
+            drain_timeout=drain_timeout,
+            max_streams_per_key=max_streams_per_owner,
+            max_readers_per_key=max_readers_per_owner,
+        )
+        self._parts = parts_of(self._app)
+
+    def lifespan(self, app: Any = None) -> AbstractAsyncContextManager[None]:
+        """Return a context that starts and stops it, for the lifespan of the application."""
+        return self._app.lifespan()
+
+    async def response(
+        self,
+        request: Request,
+        id: str,  # noqa: A002 - the usual name of it
+        source: Source,
+        *,
+        owner: str | None = None,
+    ) -> Response:
+        """Return the events of a stream; the first request with an id starts its source.
+
+        `source` is an async iterator, or a function that returns one and is called only if the
+        stream is new. Its items are the data of events, or `ServerSentEvent` objects, which also
+        have a type. Streams of different owners are different streams, also with the same id.
+
+        Raises:
+            ArgumentError: `owner` is empty.
+        """
+        asked = _Asked(self._principal(owner), uuid5(_IDS, id), request)
+        try:
+            return await self._respond(asked, source)
+        except (Problem, LogError) as error:
+            return self._parts.refusals.respond(error, request.scope)
+
+    async def cancel(self, id: str, *, owner: str | None = None) -> None:  # noqa: A002
+        """Cancel the source of a stream, whose readers get an `error` event.
+
+        It has no effect if there is no such stream, or if it has ended.
+
+        Raises:
+            ArgumentError: `owner` is empty.
+            LogError: the log does not answer.
+        """
+        runtime = await self._parts.runtime()
+        meta = await runtime.log.find(self._principal(owner), uuid5(_IDS, id))
+        if meta is not None:
+            await runtime.producers.cancel(meta)
+
+    def _principal(self, owner: str | None) -> str:
+        if owner == "":
+            raise ArgumentError("owner", "must be a name, or None for streams without an owner", "")
+        return full_principal(self._app.agent_id, owner or "")
+
+    async def _respond(self, asked: "_Asked", source: Source) -> Response:
+        runtime, after = await self._parts.runtime(), cursor_in(asked.http.headers)
+        reader = await runtime.producers.take_reader(asked.principal)
+        if reader is None:
+            raise too_many_readers(runtime.options)
+        try:
+            if after is None:
+                meta = await self._join_or_start(runtime, asked, source)
+            else:
+                meta = await _resume(runtime, asked, after)
+            response = _response(runtime, meta, after or Cursor(meta.stream_id))
+            if isinstance(response, EventStream):
+                runtime.producers.add_reader(meta, reader)
+            return response
+        finally:
+            reader.release()  # unless it was handed on
+
+    async def _join_or_start(self, runtime: Runtime, asked: "_Asked", source: Source) -> StreamMeta:
+        meta = await runtime.log.find(asked.principal, asked.request_id)
+        if meta is not None:
+            return meta
+        if runtime.closing:
+            raise shutting_down()
+        unit = await runtime.producers.take_stream(asked.principal)
+        if unit is None:
+            raise too_many_streams(runtime.options)
+        try:
+            began_at = monotonic()
+            new = NewStream(uuid4(), asked.principal, asked.request_id, "")
+            opened = await runtime.log.open(new, runtime.owner)
+            if opened.created:
+                self._sources[new.stream_id] = source
+                start = runtime.producers.start
+                producer = start(_request(new), opened.meta, asked.http.headers, began_at, unit)
+                # One that is stopped at once never takes its source.
+                producer.task.add_done_callback(lambda _: self._sources.pop(new.stream_id, None))
+            return opened.meta
+        finally:
+            unit.release()  # unless it was handed on
+
+    async def _run(self, request: ServiceRequest, stream: AgentStream) -> None:
+        """Copy a source into its stream; the agent of the application."""
+        source = self._sources.pop(stream.stream_id)
+        try:
+            async with aclosing(_blocks(source)) as blocks:
+                async for block in blocks:
+                    await stream.write(block)
+        except (LogError, StreamEnded):
+            raise
+        except Exception:
+            logger.exception("the source of stream %s failed", stream.stream_id)
+            await stream.fail("source_failed", "The source of this stream has failed.")
+
+
+class _Asked(NamedTuple):
+    """A request for the events of a stream."""
+
+    principal: str
+    request_id: UUID
+    http: Request
+
+
+def _request(new: NewStream) -> ServiceRequest:
+    """Return a request as agents get it, of which no turn is stored."""
+    context = SessionContext(session_id=str(new.request_id), user_id="anybody")
+    payload = AgentRequest(messages=[])
+    return RequestWithHistory(
+        request_id=new.request_id, context=context, payload=payload, earlier=[]
+    )
+
+
+async def _resume(runtime: Runtime, asked: _Asked, after: Cursor) -> StreamMeta:
+    """Return the stream of a position; a resume never starts a source."""
+    try:
+        meta = await owned(runtime, asked.principal, after.stream_id)
+    except UnknownStream:  # expired as a whole, or of somebody else, who must not be noticed
+        raise PositionGone(after.stream_id, after.seq) from None
+    if meta.request_id != asked.request_id:
+        raise Problem(400, "bad-last-event-id", "Last-Event-ID belongs to another stream.")
+    check_position(
+        *(after.stream_id, after.seq, after.epoch),
+        last_seq=meta.last_seq,
+        epochs=meta.epochs,
+        ended=meta.outcome is not None,
+    )
+    return meta
+
+
+def _response(runtime: Runtime, meta: StreamMeta, after: Cursor) -> Response:
+    if (ended := nothing_left(runtime, meta, after)) is not None:
+        return ended
+    response = _Events(runtime, meta, after)
+    del response.headers["X-Request-ID"]  # in the application of somebody else it has a meaning
+    return response
+
+
+class _Events(EventStream):
+    """The events of a stream; each is one packet in the log, whose id it has."""
+
+    def _encode(self, entries: Sequence[bytes]) -> bytes:
+        return b"".join(map(_event, entries))
+
+    def _direct(self) -> None:
+        """Return None: entries have another form in the log."""
+
+
+def _event(entry: bytes) -> bytes:
+    """Return the event of an entry, which begins with the line of its id."""
+    text = delta_json(entry)
+    block = from_json(text).encode() if text is not None else _end(as_packet(entry))
+    return b"%b\n%b\n\n" % (entry[: entry.index(b"\n")], block)
+
+
+def _end(packet: dict[str, Any]) -> bytes:
+    """Return the last event of a stream, without its id and the empty line."""
+    if packet["op"] == StreamOpCode.CLOSE:
+        return b"event: end\ndata: complete"
+    error = {name: packet["p"][name] for name in ("code", "message")}
+    return b"event: error\ndata: " + to_json(error)
+
+
+async def _blocks(source: Source) -> AsyncGenerator[str, None]:
+    """Return the lines of each event of a source, as they are stored; it is closed at the end."""
+    items = source if isinstance(source, AsyncIterable) else source()
+    try:
+        async for item in items:
+            if isinstance(item, ServerSentEvent):
+                event = encode_event(item.data_bytes, event=item.event_bytes.decode() or None)
+            elif isinstance(item, str | bytes):
+                event = encode_event(item)
+            else:
+                kind = type(item).__name__
+                raise TypeError(f"a source must yield str, bytes or ServerSentEvent, got {kind}")
+            yield event[:-2].decode()
+    finally:
+        if isinstance(items, AsyncGenerator):
+            await items.aclose()

@@ -1,0 +1,1 @@
+"""Agents of other frameworks behind the server kit."""

@@ -1,0 +1,200 @@
+"""`/say`: messages to an agent while it answers, typed on a real terminal."""
+
+import re
+import termios
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coreason_client.cli.chat._service import connect
+from coreason_client.server import AgentApp, running
+from tests.server.test_inbox import talking
+
+from .command import Process
+from .conftest import Service
+from .session import Session
+
+AGENT = textwrap.dedent(
+    """
+    import asyncio
+    from pathlib import Path
+
+    async def agent(request, stream):
+        asked = request.payload.messages[-1].text
+        if asked == "wait":
+            await stream.write("begun ")
+            while not Path("go").exists():
+                await asyncio.sleep(0.02)
+            await stream.write("and ended")
+        elif asked == "ask":
+            call = await stream.tool_call("delete", {"path": "x"})
+            await stream.ask("May I call delete?", call_id=call)
+        elif asked == "talk":
+            await stream.write("begun ")
+            async for message in stream.inbox:
+                await stream.write(f"\\n\\nHeard {message.text}.\\n\\n")
+                if message.text == "stop":
+                    return
+        else:
+            answered = await stream.answered_question()
+            said = "" if answered is None else f"{answered.approved}, {answered.reason}"
+            await stream.write(f"You asked {asked}: {said}.")
+    """
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("saying")
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    (folder / "saying.py").write_text(AGENT)
+    with Process("serve", "saying:agent", "--inbox", "--port", "0", cwd=folder) as process:
+        [found] = re.findall(r"at (http://127\.0\.0\.1:\d+)", process.expect("}'\n"))
+        yield found
+
+
+def test_a_message_goes_to_the_running_agent_and_other_lines_wait(url: str) -> None:
+    with Session("chat", "--url", url) as talk:
+        talk.say("talk")
+        talk.sees("begun")
+        talk.send("/say all\x15/say also in Fö\x7frenchx\x7f")
+        talk.sees("> /say also in French")
+        talk.send("\r")
+        talk.sees("begun\n> also in French\n\nHeard also in French.")
+        talk.send("the next question\r")
+        talk.sees("Heard also in French.\n> the next question")  # it waits, and is shown
+        talk.send("/say \x1b[A  stop \r")
+        talk.sees("> stop\n\nHeard stop.\n\n> the next question\nYou asked the next question")
+        talk.at_prompt()  # which has sent the next question
+        talk.say("/say late")
+        talk.sees("No answer is being written: send the text without /say.")
+        talk.say("/help")
+        talk.sees("/say TEXT ")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+        assert talk.comes_to_echo(True)
+    assert "/say also" not in talk.emulator.text
+
+
+def test_an_unfinished_line_is_at_the_prompt_after_the_answer(url: str) -> None:
+    with Session("chat", "--url", url) as talk:
+        talk.say("talk")
+        talk.sees("begun")
+        talk.send("/say stop\rhalf a li")
+        talk.sees("Heard stop.\n\n> half a li")
+        talk.at_prompt()
+        talk.send("\x7fne\r")
+        talk.sees("You asked half a lne")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+
+
+def test_ctrl_c_discards_what_was_typed(url: str) -> None:
+    with Session("chat", "--url", url) as talk:
+        talk.say("talk")
+        talk.sees("begun")
+        talk.send("waits\rhalf a li")
+        talk.sees("> half a li")
+        talk.send("\x03")
+        talk.sees("stopped")
+        talk.say("one")
+        talk.sees("> one\nYou asked one")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+
+
+def test_an_agent_without_an_inbox_gets_nothing(service: Service) -> None:
+    with Session("chat", "--url", service.url) as talk:
+        talk.say("wait")
+        talk.sees("begun")
+        talk.send("/say hello\r")
+        talk.sees("> hello\nNot sent: The agent takes no messages while it answers.")
+        talk.send("\x03")
+        talk.sees("stopped")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+
+
+def test_a_message_after_the_end_says_why_it_was_not_sent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with (
+        running(AgentApp(talking, inbox=True)) as server,
+        connect(server.url, None, seed=None, timeout=20, max_retries=0, names={}) as service,
+        service.client.chat("hi") as stream,
+    ):
+        next(stream)
+        assert stream.stream_id is not None
+        service.say(stream.stream_id, "stop")
+        list(stream)
+        service.say(stream.stream_id, "late")
+    told = capsys.readouterr().err
+    assert told == "> stop\n> late\nNot sent: The stream has ended: send a new request.\n"
+
+
+def test_ctrl_z_gives_the_lines_back_to_the_shell(url: str) -> None:
+    script = 'set -m; "$@"; echo suspended; read go; fg >/dev/null'
+    with Session("chat", "--url", url, script=script) as talk:
+        talk.say("talk")
+        talk.sees("begun")
+        talk.send("/say st")
+        talk.sees("> /say st")
+        assert not edits_lines(talk)
+        talk.send("\x1a")
+        talk.expect("suspended")
+        assert talk.comes_to_echo(True)
+        assert edits_lines(talk)
+        talk.send("\n")
+        talk.expect("> /say st")
+        talk.send("op\r")
+        talk.sees("Heard stop.")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+        assert edits_lines(talk)
+
+
+def test_an_answer_goes_on_in_the_background(url: str, folder: Path) -> None:
+    script = 'set -m; "$@"; bg >/dev/null; echo in background; read go; fg >/dev/null'
+    with Session("chat", "--url", url, script=script) as talk:
+        talk.say("wait")
+        talk.sees("begun")
+        talk.send("\x1a")
+        talk.expect("in background")
+        talk.expect("begun")
+        (folder / "go").touch()
+        talk.expect("and ended")
+        talk.send("\n")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+
+
+def edits_lines(talk: Session) -> bool:
+    """Return True if the terminal itself edits the line and gives it out at its end."""
+    attributes: list[Any] = termios.tcgetattr(talk.fd)
+    return bool(attributes[3] & termios.ICANON)
+
+
+def test_a_question_for_a_permission_says_how_to_answer(url: str) -> None:
+    with Session("chat", "--url", url) as talk:
+        talk.say("ask")
+        talk.sees("May I call delete?\nAnswer with yes, or with no, because …")
+        talk.say("no, because it is mine")
+        talk.sees("False, because it is mine.")
+        talk.say("ask")
+        talk.say("yes")
+        talk.sees("You asked yes: True, .")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0

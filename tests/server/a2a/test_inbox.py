@@ -1,0 +1,169 @@
+"""A message to a working task goes to its running agent, if the agent takes messages."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory, client_factory
+from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
+from a2a.types import GetTaskRequest, Message, Part, Role, SendMessageRequest, TaskState
+from a2a.utils.errors import UnsupportedOperationError
+
+from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
+from coreason_client.server.a2a import A2A
+from tests.preloaded import PipedProcess
+
+from ..aio import LIMIT
+from ..log.task_stores import maker
+from .clients.test_sdk import INTERFACES, connected
+
+
+async def talking(_: ServiceRequest, stream: AgentStream) -> None:
+    await stream.write("ready ")
+    async for message in stream.inbox:
+        await stream.write(f"{message.text} ")
+        if message.text == "stop":
+            return
+
+
+def said(text: str, task: Any = None, name: str | None = None) -> SendMessageRequest:
+    ids = {} if task is None else {"task_id": task.id, "context_id": task.context_id}
+    message = Message(
+        message_id=name or uuid4().hex, role=Role.ROLE_USER, parts=[Part(text=text)], **ids
+    )
+    return SendMessageRequest(message=message)
+
+
+async def client_of(url: str, http: httpx.AsyncClient, *, streaming: bool) -> Any:
+    card = await A2ACardResolver(http, url).get_agent_card()
+    config = ClientConfig(httpx_client=http, streaming=streaming, polling=not streaming)
+    return ClientFactory(config).create(card)
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite", "valkey", "postgres"])
+def test_the_official_client_talks_to_a_working_task(store: str, tmp_path: Path) -> None:
+    log: Callable[[], Any] = maker(store, tmp_path)
+
+    async def talk(url: str) -> str:
+        async with httpx.AsyncClient(timeout=LIMIT) as http:
+            reader = await client_of(url, http, streaming=True)
+            sender = await client_of(url, http, streaming=False)
+            events = reader.send_message(said("hello"))
+            task = await _task_of(events)
+            for word in ("a", "b", "a", "stop"):  # one is sent again
+                [_ async for _ in sender.send_message(said(word, task, f"message {word}"))]
+            text = "".join([part async for part in _texts(events)])
+            with pytest.raises(UnsupportedOperationError):
+                [_ async for _ in sender.send_message(said("late", task))]
+            return text
+
+    with running(AgentApp(talking, log=log(), a2a=True, inbox=True)) as server:
+        assert asyncio.run(asyncio.wait_for(talk(server.url), LIMIT)).endswith("a b stop ")
+
+
+@pytest.mark.parametrize(("binding", "version"), INTERFACES)
+def test_a_working_task_gets_messages_over_every_interface(
+    binding: str, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The imports of the package are circular, so it is missing if another module came first.
+    monkeypatch.setattr(client_factory, "CompatGrpcTransport", CompatGrpcTransport)
+
+    async def talk(url: str) -> str:
+        async with connected(url, binding, version) as client:
+            events = client.send_message(said("hello"))
+            task = await _task_of(events)
+            for word in ("a", "b", "a", "stop"):  # one is sent again
+                sent: Any = client.send_message(said(word, task, f"message {word}"))
+                await anext(sent)
+                await sent.aclose()
+            return "".join([part async for part in _texts(events)])
+
+    settings = A2A(grpc_address="127.0.0.1:0")
+    app = AgentApp(talking, a2a=settings, inbox=True, api_keys=["ann-key"])
+    with running(app) as server:
+        assert asyncio.run(asyncio.wait_for(talk(server.url), LIMIT)).endswith("a b stop ")
+
+
+PROGRAM = """
+import sys
+from coreason_client.server import AgentApp, SQLiteStreamLog, running
+from tests.server.a2a.test_inbox import talking
+
+log = SQLiteStreamLog(sys.argv[1], lease=1.0)
+app = AgentApp(talking, log=log, durable=True, inbox=True, a2a=True, agent_id="a", version="1")
+with running(app) as server:
+    print(server.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_messages_to_a_working_task_survive_the_death_of_its_server(tmp_path: Path) -> None:
+    """Those before the kill and those after it are read once, in order."""
+
+    async def begin(url: str) -> Any:
+        async with httpx.AsyncClient(timeout=LIMIT) as http:
+            events = (await client_of(url, http, streaming=True)).send_message(said("hello"))
+            task = await _task_of(events)
+            sender = await client_of(url, http, streaming=False)
+            for word in "ab":
+                [_ async for _ in sender.send_message(said(word, task, word))]
+            await events.aclose()
+            return task
+
+    async def go_on(url: str, task: Any) -> str:
+        async with httpx.AsyncClient(timeout=LIMIT) as http:
+            sender = await client_of(url, http, streaming=False)
+            for word in ("b", "c", "stop"):  # one is sent again
+                [_ async for _ in sender.send_message(said(word, task, word))]
+            while True:
+                found = await sender.get_task(GetTaskRequest(id=task.id))
+                if found.status.state == TaskState.TASK_STATE_COMPLETED:
+                    return "".join(part.text for one in found.artifacts for part in one.parts)
+                await asyncio.sleep(0.05)
+
+    def served(act: Callable[[str], Any]) -> Any:
+        process = PipedProcess(["-c", PROGRAM, str(tmp_path / "log.db")])
+        try:
+            return asyncio.run(asyncio.wait_for(act(process.line()), LIMIT))
+        finally:
+            process.close(LIMIT)  # with SIGKILL
+
+    task = served(begin)
+    assert served(lambda url: go_on(url, task)) == "ready a b c stop "
+
+
+async def _task_of(events: Any) -> Any:
+    async for event in events:
+        if event.HasField("task"):
+            return event.task
+    raise AssertionError("there is no task")
+
+
+async def _texts(events: Any) -> Any:
+    async for event in events:
+        if event.HasField("artifact_update"):
+            for part in event.artifact_update.artifact.parts:
+                yield part.text
+
+
+def test_a_working_task_of_an_agent_without_an_inbox_refuses_messages() -> None:
+    async def silent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("ready ")
+        await asyncio.sleep(LIMIT)
+
+    async def talk(url: str) -> None:
+        async with httpx.AsyncClient(timeout=LIMIT) as http:
+            events = (await client_of(url, http, streaming=True)).send_message(said("hello"))
+            task = await _task_of(events)
+            sender = await client_of(url, http, streaming=False)
+            with pytest.raises(UnsupportedOperationError):
+                [_ async for _ in sender.send_message(said("a", task))]
+            await events.aclose()
+
+    app = AgentApp(silent, a2a=True, drain_timeout=0.0, cancel_grace=1.0)
+    with running(app) as server:
+        asyncio.run(asyncio.wait_for(talk(server.url), LIMIT))

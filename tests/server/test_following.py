@@ -1,0 +1,262 @@
+"""A conversation that is followed: its answers one after the other, whoever asked for them."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal
+from uuid import uuid4
+
+import pytest
+
+from coreason_client import (
+    AsyncCAPClient,
+    AsyncConversationStream,
+    CAPClient,
+    CAPRuntimeError,
+    Position,
+)
+from coreason_client._retry import Backoff
+from coreason_client.cap import _protocol
+from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
+from coreason_client.testing import ChaosProxy, ConnectionPlan
+from coreason_manifest.definitions.presentation import ClosePacket, DeltaPacket, ErrorPacket, Packet
+
+from .aio import aio
+from .conftest import Serve
+from .log.backends import BACKENDS, Clock
+from .peer import LIMIT, Gate, Peer, envelope
+from .test_on_busy import LOGS
+from .test_replicas import Fleet, fleet
+
+__all__ = ["fleet"]
+
+ID = "a/b c"  # a path must quote it
+PATH = "/conversations/a/b%20c/events"
+slow = partial(aio, limit=3 * LIMIT)
+
+
+async def speak(_: ServiceRequest, stream: AgentStream) -> None:
+    """Answer in two pieces; "boom" fails after the first one."""
+    await stream.write(f"{stream.question} ")
+    if stream.question == "boom":
+        await stream.fail("boom", "It broke.")
+        return
+    await stream.progress("on it", 50)
+    await stream.write("done")
+
+
+def client_of(peer: Peer, key: str = "k", **options: Any) -> AsyncCAPClient:
+    return AsyncCAPClient(str(peer.http.base_url), key, **options)
+
+
+def texts(packets: Sequence[Packet]) -> list[str]:
+    """Return the text of each answer, with the code of its error if it failed."""
+    found: dict[object, str] = {}
+    for packet in packets:
+        text = found.setdefault(packet.stream_id, "")
+        if isinstance(packet, DeltaPacket):
+            found[packet.stream_id] = text + packet.p
+        elif isinstance(packet, ErrorPacket):
+            found[packet.stream_id] = f"{text}! {packet.p.code}"
+    return list(found.values())
+
+
+async def answers(following: AsyncConversationStream, number: int) -> list[Packet]:
+    """Read so many answers."""
+    packets: list[Packet] = []
+    async for packet in following:
+        packets.append(packet)
+        number -= isinstance(packet, ClosePacket | ErrorPacket)
+        if not number:
+            break
+    return packets
+
+
+async def asked(client: AsyncCAPClient, *words: str) -> Position:
+    """Ask one question after the other; return the position after the last answer."""
+    position = None
+    for word in words:
+        chat = client.chat(word, ID)
+        try:
+            async for _ in chat:
+                pass
+        except CAPRuntimeError:
+            if word != "boom":
+                raise
+        position = chat.position
+    assert position is not None
+    return position
+
+
+@pytest.mark.parametrize("log", LOGS)
+@slow
+async def test_answers_come_one_after_the_other(serve: Serve, log: str, tmp_path: Path) -> None:
+    peer = serve(speak, log=BACKENDS[log](Clock(), tmp_path), on_busy="wait")
+    async with client_of(peer) as client, client_of(peer) as other:
+        first = await asked(client, "zero")
+        async with client.follow_conversation(ID, first) as following:
+            reading = asyncio.ensure_future(answers(following, 3))
+            await asked(other, "one", "boom", "three")
+            packets = await reading
+            assert following.position is not None
+            assert following.position.stream_id == packets[-1].stream_id
+    assert texts(packets) == ["one done", "boom ! boom", "three done"]
+    assert [packet.seq for packet in packets] == [1, 2, 3, 4, 1, 2, 1, 2, 3, 4]
+
+
+@slow
+async def test_it_begins_with_the_answer_that_is_being_written(serve: Serve) -> None:
+    gate = Gate()
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write(f"{stream.question} ")
+        if stream.question == "hold":
+            await gate.wait()
+        await stream.write("done")
+
+    peer = serve(agent, on_busy="wait")
+    async with client_of(peer) as client:
+        await asked(client, "before")
+        asking = asyncio.ensure_future(asked(client, "hold"))
+        await asyncio.to_thread(gate.seen)
+        async with client.follow_conversation(ID) as following:
+            packets = [await anext(following)]
+            waiting = asyncio.ensure_future(asked(client, "after"))
+            gate.open()
+            packets += await answers(following, 2)
+        await asyncio.gather(asking, waiting)
+    assert texts(packets) == ["hold done", "after done"]
+
+
+@pytest.mark.parametrize("words", [(), ("old",)])
+def test_it_waits_for_the_next_answer(serve: Serve, words: Sequence[str]) -> None:
+    """Also in a conversation without any; comments keep the connection open."""
+    peer = serve(speak, on_busy="wait", heartbeat=0.05)
+    with CAPClient(str(peer.http.base_url), "k") as client:
+        for word in words:
+            client.ask(word, ID)
+        with peer.http.stream("GET", PATH) as response:
+            chunks = response.iter_text()
+            assert next(chunks).startswith(":\n\n")
+            client.ask("new", ID)
+            body = "".join(chunks)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert ('"p":"new "' in body, "old" in body) == (True, False)
+
+
+def test_the_position_continues_in_another_client(serve: Serve) -> None:
+    """Also within an answer."""
+    peer = serve(speak, on_busy="wait")
+    with CAPClient(str(peer.http.base_url), "k") as client:
+        chat = client.chat("zero", ID)
+        assert "".join(chat) == "zero done"
+        client.ask("one", ID)
+        with pytest.raises(CAPRuntimeError):
+            client.ask("boom", ID)
+        client.ask("three", ID)
+        position = chat.position
+    packets: list[Packet] = []
+    while len(packets) < 10:
+        with (
+            CAPClient(str(peer.http.base_url), "k") as another,
+            another.follow_conversation(ID, position) as following,
+        ):
+            packets.append(next(following))
+            position = following.position
+    assert texts(packets) == ["one done", "boom ! boom", "three done"]
+
+
+@pytest.mark.parametrize("fault", ["cut", "reset"])
+@slow
+async def test_cuts_change_nothing(
+    serve: Serve, fault: Literal["cut", "reset"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two connections are cut, after each thirteenth byte."""
+    monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
+    peer = serve(speak, on_busy="wait")
+    async with client_of(peer) as client:
+        first = await asked(client, "zero")
+        await asked(client, "one", "boom", "three")
+        async with client.follow_conversation(ID, first) as following:
+            whole = await answers(following, 3)
+    assert len(whole) == 10
+    for after in range(1, 900, 13):
+        plan = [ConnectionPlan(fault=fault, after=after) for _ in range(2)]
+        with ChaosProxy(str(peer.http.base_url), plan=plan) as proxy:
+            client = AsyncCAPClient(proxy.url, "k")
+            async with client, client.follow_conversation(ID, first) as following:
+                read = await answers(following, 3)
+        assert [_shown(one) for one in read] == [_shown(one) for one in whole], after
+
+
+def _shown(packet: Packet) -> tuple[object, ...]:
+    """Return a packet without its time: the client makes the packet of an error itself."""
+    return packet.stream_id, packet.seq, packet.op, packet.p
+
+
+@slow
+async def test_answers_of_another_replica_come_too(fleet: Fleet) -> None:
+    one, two = (fleet.replica(speak, on_busy="wait") for _ in range(2))
+    async with client_of(one) as client, client_of(two) as other:
+        first = await asked(client, "zero")
+        async with client.follow_conversation(ID, first) as following:
+            reading = asyncio.ensure_future(answers(following, 2))
+            await asked(other, "one", "two")
+            assert texts(await reading) == ["one done", "two done"]
+
+
+# Refusals, and the end of the server.
+
+
+@slow
+async def test_what_cannot_be_followed_is_refused(serve: Serve) -> None:
+    parallel, peer = serve(speak), serve(speak, on_busy="wait")
+    position = Position(stream_id=uuid4(), seq=3)
+    async with client_of(parallel) as client, client_of(peer) as other:
+        with pytest.raises(CAPRuntimeError, match="have no order: start it with on_busy") as caught:
+            await anext(client.follow_conversation(ID))
+        assert caught.value.status_code == 404
+        with pytest.raises(CAPRuntimeError, match="have been deleted") as caught:
+            await anext(other.follow_conversation(ID, position))
+        assert caught.value.status_code == 410
+        elsewhere = await asked(other, "one")
+        with pytest.raises(CAPRuntimeError, match="have been deleted"):
+            await anext(other.follow_conversation("another", elsewhere))
+
+
+@slow
+async def test_another_principal_follows_only_its_own(serve: Serve) -> None:
+    keys = {"a": "anna", "b": "bob"}
+    peer = serve(speak, on_busy="wait", api_keys=keys)
+    async with client_of(peer, "a") as anna, client_of(peer, "b") as bob:
+        position = await asked(anna, "secret")
+        with pytest.raises(CAPRuntimeError, match="have been deleted"):
+            await anext(bob.follow_conversation(ID, position))
+
+
+def test_a_reader_that_waits_counts(serve: Serve) -> None:
+    peer = serve(speak, on_busy="wait", max_readers_per_key=1, heartbeat=0.05)
+    with peer.http.stream("GET", PATH) as response:
+        chunks = response.iter_text()
+        assert next(chunks).startswith(":\n\n")
+        refused = peer.http.get(PATH)
+    assert (refused.status_code, "too-many-readers" in refused.text) == (429, True)
+    until = monotonic() + LIMIT
+    while (
+        peer.ask(envelope("one")).status != 200
+    ):  # until the server knows that the reader has left
+        assert monotonic() < until
+
+
+def test_a_server_that_stops_ends_the_wait() -> None:
+    with running(AgentApp(speak, on_busy="wait", heartbeat=0.05)) as server:
+        peer = Peer(server.url)
+        stream = peer.http.stream("GET", PATH)
+        response = stream.__enter__()
+        chunks = response.iter_text()
+        assert next(chunks).startswith(":\n\n")
+    assert "retry: " in "".join(chunks)
+    stream.__exit__(None, None, None)
+    peer.close()

@@ -1,0 +1,404 @@
+"""A message while an earlier one of its conversation is being answered: four policies."""
+
+import asyncio
+import os
+import signal
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any, NoReturn
+from uuid import UUID
+
+import pytest
+
+from coreason_client import AsyncCAPClient, CAPRuntimeError
+from coreason_client._context import current_stream
+from coreason_client.errors import ArgumentError
+from coreason_client.server import (
+    AgentApp,
+    AgentStream,
+    LogUnavailable,
+    MemoryStreamLog,
+    ServiceRequest,
+    SQLiteStreamLog,
+    running,
+)
+from coreason_client.server.durable._journal import Journal, Restarts
+from coreason_client.server.durable._notes import parse_note
+from coreason_client.server.engine._order import Order
+from coreason_client.server.log.base import Conversation
+from tests.preloaded import PipedProcess
+
+from .conftest import Serve
+from .log import postgres_server
+from .log.backends import BACKENDS, Clock
+from .log.valkey_server import fresh_prefix, shared_server
+from .peer import LIMIT, Gate, Peer, envelope
+from .test_replicas import Fleet, fleet
+
+__all__ = ["fleet"]
+
+LOGS = ["memory", "sqlite", "valkey", "valkey-cluster", "postgres"]
+
+
+class Worker:
+    """An agent that notes when each message begins and ends; "hold" waits at the gate."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.seen: list[str] = []
+
+    async def __call__(self, _: ServiceRequest, stream: AgentStream) -> None:
+        word = stream.question
+        self.seen.append(f"begin {word}")
+        earlier = [message.text for message in await stream.history()]
+        try:
+            await stream.write(f"{word} after {earlier}.")
+            if word == "hold":
+                await self.gate.wait()
+        finally:
+            self.seen.append(f"end {word}")
+
+
+def later(threads: ThreadPoolExecutor, peer: Peer, *words: str) -> "list[Future[Any]]":
+    """Send messages, one after the other has been accepted."""
+    sent = []
+    for word in words:
+        body = envelope(word)
+        sent.append(threads.submit(peer.ask, body))
+        accepted(peer, body)
+    return sent
+
+
+def accepted(peer: Peer, body: dict[str, Any]) -> None:
+    """Wait until the stream of a request exists: the same request joins it."""
+    with peer.open(body) as answer:
+        assert answer.status == 200
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_messages_wait_for_their_turn_and_see_what_was_before(
+    serve: Serve, log: str, tmp_path: Path
+) -> None:
+    worker = Worker()
+    peer = serve(worker, log=BACKENDS[log](Clock(), tmp_path), on_busy="wait")
+    with ThreadPoolExecutor(4) as threads:
+        sent = later(threads, peer, "hold")
+        worker.gate.seen()
+        sent += later(threads, peer, "a", "b")
+        assert peer.ask(envelope("x", session="another")).text == "x after []."
+        assert worker.seen == ["begin hold", "begin x", "end x"]
+        worker.gate.open()
+        texts = [one.result(LIMIT).text for one in sent]
+    hold = "hold after []."
+    assert texts == [
+        hold,
+        f"a after {['hold', hold]}.",
+        f"b after {['hold', hold, 'a', texts[1]]}.",
+    ]
+    assert worker.seen[3:] == ["end hold", "begin a", "end a", "begin b", "end b"]
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_message_is_refused_while_another_is_answered(
+    serve: Serve, log: str, tmp_path: Path
+) -> None:
+    worker = Worker()
+    peer = serve(worker, log=BACKENDS[log](Clock(), tmp_path), on_busy="reject")
+    with ThreadPoolExecutor(2) as threads:
+        body = envelope("hold")
+        first = threads.submit(peer.ask, body)
+        worker.gate.seen()
+        with peer.open(envelope("a")) as refused:
+            problem = refused.response.read().decode()
+            assert (refused.status, "conversation-busy" in problem) == (409, True)
+        accepted(peer, body)  # the same message joins its answer
+        worker.gate.open()
+        first.result(LIMIT)
+    assert peer.ask(envelope("b")).status == 200
+    assert worker.seen == ["begin hold", "end hold", "begin b", "end b"]
+
+
+def test_of_messages_at_the_same_time_one_is_answered(serve: Serve) -> None:
+    worker = Worker()
+    peer = serve(worker, on_busy="reject")
+    with ThreadPoolExecutor(8) as threads:
+        sent = [threads.submit(peer.ask, envelope("hold")) for _ in range(8)]
+        worker.gate.seen()
+        done = wait(sent, LIMIT, FIRST_COMPLETED).done
+        while len(done) < 7:
+            done |= wait(set(sent) - done, LIMIT, FIRST_COMPLETED).done
+        worker.gate.open()
+        answers = [one.result(LIMIT) for one in sent]
+    assert worker.seen == ["begin hold", "end hold"]
+    refused = [one for one in answers if one.status == 409 or one.last.op == "ERROR"]
+    assert len(refused) == 7
+    assert all(one.last.p.code == "conversation_busy" for one in refused if one.status == 200)
+
+
+def test_the_later_one_of_two_that_were_accepted_is_refused(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both came before the other one was in the list, perhaps at two replicas."""
+
+    async def sees_nobody(*_: object) -> list[UUID]:
+        return []
+
+    monkeypatch.setattr(Order, "busy", sees_nobody)
+    worker = Worker()
+    peer = serve(worker, on_busy="reject")
+    with ThreadPoolExecutor(1) as threads:
+        [first] = later(threads, peer, "hold")
+        worker.gate.seen()
+        assert peer.ask(envelope("a")).last.p.code == "conversation_busy"
+        worker.gate.open()
+        assert first.result(LIMIT).last.op == "CLOSE"
+    assert worker.seen == ["begin hold", "end hold"]
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_message_interrupts_the_answer_before_it(serve: Serve, log: str, tmp_path: Path) -> None:
+    worker = Worker()
+    peer = serve(worker, log=BACKENDS[log](Clock(), tmp_path), on_busy="interrupt")
+    with ThreadPoolExecutor(2) as threads:
+        [first] = later(threads, peer, "hold")
+        worker.gate.seen()
+        second = peer.ask(envelope("a")).text
+        assert first.result(LIMIT).last.p.code == "cancelled"
+    assert second == f"a after {['hold', 'hold after [].']}."
+    assert worker.seen == ["begin hold", "end hold", "begin a", "end a"]
+
+
+def test_a_waiting_message_can_be_cancelled(serve: Serve) -> None:
+    worker = Worker()
+    peer = serve(worker, on_busy="wait")
+    with ThreadPoolExecutor(4) as threads:
+        sent = later(threads, peer, "hold")
+        worker.gate.seen()
+        with peer.open(envelope("a")) as waiting:
+            sent += later(threads, peer, "b")
+            assert peer.cancel(waiting.stream_id) == 204
+            waiting.rest()
+        assert waiting.last.p.code == "cancelled"
+        assert worker.seen == ["begin hold"]  # the one behind it does not overtake
+        worker.gate.open()
+        assert sent[1].result(LIMIT).text.startswith("b after")
+    assert worker.seen == ["begin hold", "end hold", "begin b", "end b"]
+
+
+@pytest.mark.parametrize("policy", ["wait", "reject", "interrupt"])
+def test_an_agent_that_asks_in_its_own_conversation_is_refused(serve: Serve, policy: str) -> None:
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        if stream.question != "first":
+            await stream.write("well")
+            return
+        async with AsyncCAPClient(str(peer.http.base_url), "k") as client:
+            await stream.write(await client.ask("another", "elsewhere"))
+            try:
+                await client.ask("again", request.context.session_id)
+            except CAPRuntimeError as error:
+                await stream.write(f", {error.status_code}: {error}")
+
+    peer = serve(agent, on_busy=policy)
+    assert "well, 409: " in (answer := peer.ask(envelope("first")).text)
+    assert answer.endswith("so its message would wait for its own end.")
+
+
+def test_a_chat_of_the_ai_sdk_and_a_thread_of_ag_ui_are_conversations(serve: Serve) -> None:
+    worker = Worker()
+    peer = serve(AgentApp(worker, on_busy="reject", ai_sdk=True, ag_ui=True, drain_timeout=0.0))
+
+    def page(word: str, chat: str = "c") -> Any:
+        parts = [{"type": "text", "text": word}]
+        messages = [{"id": word, "role": "user", "parts": parts}]
+        return peer.http.post("/api/chat", json={"id": chat, "messages": messages})
+
+    def run(word: str, thread: str = "t") -> Any:
+        messages = [{"id": word, "role": "user", "content": word}]
+        body = {"threadId": thread, "runId": f"{thread} {word}", "messages": messages}
+        return peer.http.post("/ag-ui", json=body)
+
+    for ask in (page, run):
+        worker.gate = Gate()
+        with ThreadPoolExecutor(1) as threads:
+            first = threads.submit(ask, "hold")
+            worker.gate.seen()
+            assert ask("a").status_code == 409
+            assert ask("b", "another").status_code == 200
+            worker.gate.open()
+            assert first.result(LIMIT).status_code == 200
+
+
+def test_the_policy_holds_across_replicas(fleet: Fleet) -> None:
+    worker = Worker()
+    one, two = (fleet.replica(worker, on_busy="wait") for _ in range(2))
+    with ThreadPoolExecutor(3) as threads:
+        sent = later(threads, one, "hold")
+        worker.gate.seen()
+        sent += [*later(threads, two, "a"), *later(threads, one, "b")]
+        assert worker.seen == ["begin hold"]
+        worker.gate.open()
+        for answer in sent:
+            answer.result(LIMIT)
+    assert worker.seen == [*("begin hold", "end hold", "begin a", "end a", "begin b", "end b")]
+
+
+def test_a_replica_interrupts_the_answer_of_another_one(fleet: Fleet) -> None:
+    worker = Worker()
+    one, two = (fleet.replica(worker, lease=1.5, on_busy="interrupt") for _ in range(2))
+    with ThreadPoolExecutor(1) as threads:
+        [first] = later(threads, one, "hold")
+        worker.gate.seen()
+        two.ask(envelope("a"))
+        assert first.result(LIMIT).last.p.code == "cancelled"
+    assert worker.seen == ["begin hold", "end hold", "begin a", "end a"]
+
+
+class LateLog(MemoryStreamLog):
+    """A log in which agents do not get on with their own entry in the list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = Gate()
+        self.entered: list[UUID] = []
+
+    async def add_turn(
+        self, conversation: Conversation, stream_id: UUID, turn: bytes, epoch: int = 1
+    ) -> None:
+        if current_stream() is not None:
+            await self.gate.wait()
+        await super().add_turn(conversation, stream_id, turn, epoch)
+        if conversation.session_id.startswith("order:"):
+            self.entered.append(stream_id)
+
+
+def test_a_message_has_its_place_before_its_sender_knows_that_it_was_accepted(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent may begin much later, or in another process."""
+    log, worker = LateLog(), Worker()
+    peer = serve(worker, log=log, on_busy="wait")
+
+    async def fails(*_: object) -> NoReturn:
+        raise LogUnavailable("not now")
+
+    try:
+        accepted(peer, envelope("a"))
+        assert len(log.entered) == 1
+        body, enter = envelope("b"), Order.enter
+        monkeypatch.setattr(Order, "enter", fails)
+        with peer.open(body) as refused:
+            assert refused.status == 503
+        monkeypatch.setattr(Order, "enter", enter)
+        accepted(peer, body)  # it joins the stream, which is not in the list
+        assert len(log.entered) == 2
+    finally:
+        log.gate.open()
+
+
+PROGRAM = """
+import asyncio, sys
+from coreason_client.server import AgentApp, running
+from coreason_client.server import PostgresStreamLog, SQLiteStreamLog, ValkeyStreamLog
+
+place, name, ran, durable = sys.argv[1:]
+
+async def agent(request, stream):
+    await stream.write(f"{stream.question} ")
+    with open(ran, "a") as file:
+        file.write(f"{stream.question}\\n")
+    if stream.question == "hold" and stream.attempt == 1:
+        await asyncio.sleep(60)
+    await stream.write("done")
+
+if place.startswith("valkey"):
+    log = ValkeyStreamLog(place, prefix=name, lease=1.5)
+elif place.startswith("postgres"):
+    log = PostgresStreamLog(place, schema=name, lease=1.5)
+else:
+    log = SQLiteStreamLog(place, lease=1.5)
+app = AgentApp(
+    agent, log=log, durable=durable == "durable", on_busy="wait", agent_id="a", version="1",
+    drain_timeout=0.0, cancel_grace=0.1,
+)
+with running(app) as server:
+    print(server.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"), [("durable", signal.SIGKILL), ("plain", signal.SIGKILL), ("plain", None)]
+)
+@pytest.mark.parametrize("log", ["sqlite", "valkey", "postgres"])
+def test_a_waiting_message_survives_the_end_of_its_process(
+    log: str, kind: str, end: int | None, tmp_path: Path
+) -> None:
+    """The process dies or stops while one message is answered and two wait.
+
+    Each is answered once, in order; only the one that had begun is lost if its agent is plain.
+    """
+    place = {
+        "sqlite": lambda: str(tmp_path / "log.db"),
+        "valkey": lambda: shared_server().url,
+        "postgres": lambda: postgres_server.shared_server().url,
+    }[log]()
+    ran, name = tmp_path / "ran", fresh_prefix()
+    bodies = [envelope(word) for word in ("hold", "a", "b")]
+    answers = []
+    for is_first in (True, False):
+        process = PipedProcess(["-c", PROGRAM, place, name, str(ran), kind])
+        try:
+            peer = Peer(process.line())
+            for body in bodies:
+                if is_first:
+                    with peer.open(body) as answer:
+                        if body is bodies[0]:
+                            answer.until(1)
+                else:
+                    answers.append(peer.ask(body))
+            if is_first and end is not None:
+                os.kill(process.pid, end)
+            peer.close()
+        finally:
+            process.close(LIMIT)
+    first, *others = answers
+    assert [answer.text for answer in others] == ["a done", "b done"]
+    assert [answer.last.op for answer in others] == ["CLOSE", "CLOSE"]
+    if kind == "durable":
+        assert first.text == "hold done"
+        assert ran.read_text().split() == ["hold", "hold", "a", "b"]
+    else:
+        assert first.last.p.code in ("producer_lost", "server_stopped")
+        assert ran.read_text().split() == ["hold", "a", "b"]
+
+
+def test_deaths_while_a_message_waits_are_not_its_fault(tmp_path: Path) -> None:
+    """It has not begun, so it is started again, however often its process dies."""
+    log, worker = SQLiteStreamLog(tmp_path / "log.db"), Worker()
+    app = AgentApp(worker, log=log, durable=True, on_busy="wait")
+
+    async def restarts(stream_id: UUID) -> Restarts:
+        while not (notes := await log.journal(stream_id, 0)):  # noqa: ASYNC110 - the test has a limit
+            await asyncio.sleep(0.01)
+        return Journal(map(parse_note, notes)).restarts
+
+    with running(app) as server, ThreadPoolExecutor(2) as threads:
+        peer = Peer(server.url)
+        sent = later(threads, peer, "hold")
+        worker.gate.seen()
+        assert app._runtime is not None
+        with peer.open(envelope("a")) as waiting:
+            looked = asyncio.run_coroutine_threadsafe(
+                restarts(UUID(waiting.stream_id)), app._runtime.loop
+            ).result(LIMIT)
+            worker.gate.open()
+            waiting.rest()
+        sent[0].result(LIMIT)
+        peer.close()
+    assert looked.handed_over
+    assert looked.may_start(0)
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="on_busy must be one of parallel, wait, reject"):
+        AgentApp(Worker(), on_busy="later")  # type: ignore[arg-type]
