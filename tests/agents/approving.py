@@ -1,6 +1,7 @@
 """A server whose agent asks before it deletes, in this process or in a separate one.
 
-Arguments of the separate process: the file of the log, and that of what was deleted.
+Arguments of the separate process: the file of the log, that of what was deleted, and `durable` if
+the agent is a function that asks with `stream.approve`.
 """
 
 import sys
@@ -11,7 +12,13 @@ from typing import Any
 
 from coreason_client.agents.llm import llm_agent
 from coreason_client.llm import Tool
-from coreason_client.server import AgentApp, SQLiteStreamLog, running
+from coreason_client.server import (
+    AgentApp,
+    AgentStream,
+    ServiceRequest,
+    SQLiteStreamLog,
+    running,
+)
 from coreason_client.server.a2a import A2A
 from tests.llm.tools.answers import response
 from tests.llm.tools.scripted import Model
@@ -26,7 +33,8 @@ KEY = "ann-key"
 class Server:
     """A process that can be killed and started again on the same files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *kind: str) -> None:
+        self._kind = kind
         self._log, self._deleted = folder / "log.db", folder / "deleted"
         self._deleted.touch()
         self._process: PipedProcess | None = None
@@ -34,7 +42,7 @@ class Server:
 
     def start(self) -> None:
         self._process = PipedProcess(
-            ["-m", "tests.agents.approving", str(self._log), str(self._deleted)],
+            ["-m", "tests.agents.approving", str(self._log), str(self._deleted), *self._kind],
             libraries=("grpc.aio",),
         )
         self.url = self._process.line()
@@ -57,9 +65,9 @@ class Server:
 
 
 @contextmanager
-def approving(folder: Path) -> Iterator[Server]:
+def approving(folder: Path, *kind: str) -> Iterator[Server]:
     """Run the server in a separate process."""
-    server = Server(folder)
+    server = Server(folder, *kind)
     try:
         server.start()
         yield server
@@ -67,17 +75,25 @@ def approving(folder: Path) -> Iterator[Server]:
         server.kill()
 
 
-def main(log: str, deleted: str) -> None:
+def main(log: str, deleted: str, kind: str = "") -> None:
     def delete(path: str) -> str:
         """Delete a file."""
         with Path(deleted).open("a") as file:
             file.write(f"{path}\n")
         return f"deleted {path}"
 
+    async def function(_: ServiceRequest, stream: AgentStream) -> str:
+        answered = await stream.approve("delete", {"path": "x"})
+        assert answered.approved
+        result = await stream.step("delete", delete, "x", on_restart="fail")
+        await stream.tool_result(answered.call_id or "", result)
+        return ANSWER
+
     client: Any = Model(response(("delete", {"path": "x"})), response(content=ANSWER))
     agent = llm_agent("m", client=client, tools=[Tool(delete, requires_approval=True)])
     app = AgentApp(
-        agent,
+        function if kind else agent,
+        durable=bool(kind),
         log=SQLiteStreamLog(log, lease=2.0),
         agent_id="agent",
         api_keys={KEY: "ann"},

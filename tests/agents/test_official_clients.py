@@ -279,3 +279,12 @@ def test_ag_ui_cancels(server: Server) -> None:
     assert found["results"] == ["Error: the user did not allow this call"]
     assert found["messages"][-1]["content"] == ANSWER
     assert server.deleted() == []
+
+
+@pytest.mark.parametrize("judge", [SDK("JSONRPC", "1.0"), Page(7, str(uuid4())), Run()])
+def test_a_durable_agent_goes_on_after_its_approval(
+    judge: Judge, server: Server, tmp_path: Path
+) -> None:
+    """It is a function that asks with `stream.approve`; the pages of `server` are used too."""
+    with approving(tmp_path, "durable") as durable:
+        check(durable, judge, YES, restarts=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json, to_jsonable_python
 
+from coreason_manifest.definitions import reports
+
 if TYPE_CHECKING:
     from ..server import AgentStream
 
@@ -54,7 +56,7 @@ def as_text(value: Any) -> str:
 
 def approval_question(name: str, arguments: Any) -> str:
     """Return the question whether a tool may be called."""
-    return f"May I call {name} with {shown(as_text(arguments))}?"
+    return reports.approval_question(name, shown(as_text(arguments)))
 
 
 class Reasoning:

@@ -22,7 +22,12 @@ from coreason_manifest.definitions.presentation import (
     StreamError,
     StreamOpCode,
 )
-from coreason_manifest.definitions.reports import TOOL_CALL, TOOL_RESULT, USAGE
+from coreason_manifest.definitions.reports import (
+    TOOL_CALL,
+    TOOL_RESULT,
+    USAGE,
+    approval_question,
+)
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..errors import ArgumentError
@@ -37,6 +42,7 @@ from ._names import (
     parse_principal,
 )
 from ._off_loop import LARGE_BODY, off_loop
+from .durable._approvals import ApprovalPending
 from .durable._notes import Policy
 from .engine._conversation import (
     MAX_HISTORY_BYTES,
@@ -70,6 +76,7 @@ class AgentStream:
 
     def __init__(self, writer: StreamWriter, steps: Steps, inbox: Inbox | None = None) -> None:
         self._writer = writer
+        self._request = writer.request
         self._steps = steps
         self._inbox = inbox
 
@@ -77,13 +84,13 @@ class AgentStream:
 
     @property
     def request(self) -> ServiceRequest:
-        """The request that this stream answers."""
-        return self._writer.request
+        """The request that this stream answers; after an approval, the one that led to it."""
+        return self._request
 
     @property
     def question(self) -> str:
         """The text of the last user message in the request, an empty string if there is none."""
-        return last_question(self._writer.request)
+        return last_question(self._request)
 
     @property
     def principal(self) -> Principal:
@@ -554,6 +561,40 @@ class AgentStream:
         await self.write(question)
         closing = {"reason": AUTH_REQUIRED if auth else INPUT_REQUIRED, "question": question}
         await self.write_packet(StreamOpCode.CLOSE, closing)
+
+    async def approve(
+        self, name: str, arguments: Any = None, *, question: str | None = None
+    ) -> AnsweredQuestion:
+        """Ask the user whether something may be done; return the answer.
+
+        The stream ends with the question. The turn that answers it, in any process, however much
+        later, runs the agent again from its start: steps return what they returned before, what was
+        written is not written again, and this call returns. The agent must be durable. Report the
+        result with `tool_result`, if it has one, and the `call_id` of the answer.
+
+        Args:
+            name: the name of the tool, or of the action.
+            arguments: its arguments, any JSON; the answer may have others.
+            question: the question as text; by default it names the tool and its arguments.
+
+        Raises:
+            RuntimeError: the agent is not durable, calls this in a step, or a step has not ended.
+            ArgumentError: an argument is invalid.
+        """
+        call_id = str(self.uuid())
+        shown = {"name": _text("name", name), "arguments": _json("arguments", arguments)}
+        answered = self._steps.approved(shown)
+        state = self._steps.approval_state(shown) if answered is None else None
+        changed = None if answered is None else answered.arguments
+        await self.tool_call(name, arguments if changed is None else changed, call_id)
+        if answered is None:
+            text = question or approval_question(name, to_json(shown["arguments"]).decode())
+            await self.ask(text, call_id=call_id, state=state)
+            raise ApprovalPending
+        if not answered.approved:
+            refusal = f"Not approved: {answered.reason}" if answered.reason else "Not approved."
+            await self.tool_result(call_id, refusal, is_error=True)
+        return answered
 
     async def reject(self, reason: str) -> None:
         """Refuse the request and end the stream; the agent must return after this."""

@@ -224,6 +224,7 @@ class SyncAgentStream:
     tool_result = _sync(AgentStream.tool_result)
     usage = _sync(AgentStream.usage)
     ask = _sync(AgentStream.ask)
+    approve = _sync(AgentStream.approve)
     reject = _sync(AgentStream.reject)
     message = _sync(AgentStream.message)
     warn = _sync(AgentStream.warn)

@@ -16,6 +16,7 @@ from coreason_manifest.definitions.presentation import (
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..._context import set_current_sync_stream
+from ..durable._approvals import ApprovalPending
 from ..stream import AgentStream
 from ..sync_stream import Bridge, SyncAgentStream
 from ._step_context import in_thread
@@ -27,6 +28,7 @@ __all__ = [
     "Runner",
     "as_runner",
     "check_awaited",
+    "continuing",
     "is_generator_without_stream",
     "watch_forgotten",
     "write_item",
@@ -125,6 +127,31 @@ def is_generator_without_stream(agent: object) -> bool:
     """Return True if an agent is a generator that takes only the request."""
     generator = _is(inspect.isasyncgenfunction, agent) or _is(inspect.isgeneratorfunction, agent)
     return generator and callable(agent) and not _takes(agent, 2)
+
+
+def continuing(runner: Runner) -> Runner:
+    """Return a durable agent that goes on after an approval, and ends when it asks for one."""
+
+    async def run(request: ServiceRequest, stream: AgentStream) -> None:
+        if isinstance(stream._steps, JournaledSteps):
+            stream._request = request = await stream._steps.go_on()
+        try:
+            await runner(request, stream)
+        except BaseException as error:
+            if not _is_pending(error):
+                raise
+
+    return run
+
+
+def _is_pending(error: BaseException | None) -> bool:
+    """Return True if an agent has asked for an approval, also in a thread or a group of tasks."""
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return (
+        isinstance(error, ApprovalPending)
+        or (isinstance(error, RuntimeError) and isinstance(error.__cause__, ApprovalPending))
+        or any(map(_is_pending, inner))
+    )
 
 
 def _without_stream(agent: Callable[..., Any]) -> Callable[..., Any]:

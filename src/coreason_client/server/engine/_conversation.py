@@ -63,6 +63,7 @@ __all__ = [
     "parse_history",
     "parse_question",
     "parse_request",
+    "parse_stored",
     "question_of",
     "stored_turns",
     "thread_of",
@@ -310,12 +311,13 @@ def parse_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]]:
     """
     try:
         question = from_json(stored)
-        return _parse_stored(question["request"]), dict(question["trace"])
+        return parse_stored(question["request"]), dict(question["trace"])
     except (KeyError, TypeError, ValidationError) as error:
         raise ValueError(f"not a stored request: {type(error).__name__}") from None
 
 
-def _parse_stored(request: dict[str, Any]) -> ServiceRequest:
+def parse_stored(request: dict[str, Any]) -> ServiceRequest:
+    """Parse a request that was written as JSON."""
     kind = RequestWithHistory if "earlier" in request else ServiceRequest
     return kind.model_validate(request)
 
@@ -472,7 +474,7 @@ def parse_question(stored: bytes) -> Question:
     try:
         question = json.loads(stored)
         if "request" in question:
-            return question_of(question["principal"], _parse_stored(question["request"]))
+            return question_of(question["principal"], parse_stored(question["request"]))
         conversation = Conversation(question["principal"], question["session_id"])
         messages = _MESSAGES.validate_python(question["messages"])
         return Question(conversation, messages, question.get("earlier", ()))

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -13,8 +13,10 @@ from uuid import UUID
 from pydantic_core import from_json, to_json
 
 from coreason_manifest.definitions.presentation import StreamError
+from coreason_manifest.definitions.service import ServiceRequest
 
 from ...errors import ArgumentError
+from ..durable._approvals import APPROVAL, Approvals, Continuation
 from ..durable._journal import BODY, Paths, derived_uuid
 from ..durable._notes import Done, Outcome, Policy, Released
 from ..durable._replay import Finished, ReplayError, Resume
@@ -27,7 +29,7 @@ from ..durable._results import (
 )
 from ..errors import LogError, StepFailed, StreamCancelled, StreamEnded
 from ..log.base import MAX_TURNS
-from ._conversation import latest_turns
+from ._conversation import AnsweredQuestion, latest_turns, parse_stored
 from ._durable_writer import DurableWriter
 from ._ending import replay_diverged
 from ._step_context import OpenStep, caller, current_step, in_step
@@ -37,6 +39,7 @@ __all__ = ["JournaledSteps", "Resumed", "Steps", "call_function", "check_step", 
 
 logger = logging.getLogger("coreason_client.server")
 
+_ANSWER: Final = "answer"
 _POLICIES: Final = ("rerun", "fail", "resume")
 _ASYNC_MARK = "_coreason_async"  # inspect has such a mark only from Python 3.12 on
 # Not outcomes of a step if its own stream cannot be written any more. An agent may use others.
@@ -95,6 +98,7 @@ class Steps:
 
     def __init__(self, stream_id: UUID) -> None:
         self._stream_id = stream_id
+        self._root = stream_id  # of derived ids: the stream in which the agent has begun
         self._paths = Paths()
         self._uuids = 0  # asked for outside steps
         self.forgotten: list[str] = []
@@ -136,9 +140,9 @@ class Steps:
         step = self.current
         if step is None:
             self._uuids += 1
-            return derived_uuid(self._stream_id, "uuid", BODY, self._uuids)
+            return derived_uuid(self._root, "uuid", BODY, self._uuids)
         step.uuids += 1
-        return derived_uuid(self._stream_id, "uuid", step.path, step.uuids)
+        return derived_uuid(self._root, "uuid", step.path, step.uuids)
 
     @property
     def resumed(self) -> Resumed | None:
@@ -160,7 +164,7 @@ class Steps:
         step = self.current
         if step is None:
             raise RuntimeError("step_key() is the key of a step, so it can only be called in one")
-        return str(derived_uuid(self._stream_id, "step", step.path))
+        return str(derived_uuid(self._root, "step", step.path))
 
     def start_over(self) -> None:
         """Compare the current step with its earlier run, as one that is run again.
@@ -183,6 +187,20 @@ class Steps:
 
     async def waits(self) -> None:
         """Record that the agent has not begun, so that a death of its process is not its fault."""
+
+    def approved(self, shown: dict[str, Any]) -> AnsweredQuestion | None:
+        """Return the answer to the next approval that the agent asks for, None if there is none.
+
+        Raises:
+            RuntimeError: the agent is not durable, or asks in a step.
+        """
+        raise RuntimeError(
+            "approve() needs AgentApp(agent, durable=True): otherwise use ask() with a state"
+        )
+
+    def approval_state(self, shown: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of the question for an approval."""
+        raise NotImplementedError
 
     def _check_open(self, outer: OpenStep | None) -> None:
         """Check that a step may be called inside another one."""
@@ -246,6 +264,8 @@ class JournaledSteps(Steps):
     def __init__(self, writer: DurableWriter) -> None:
         super().__init__(writer.stream_id)
         self._writer = writer
+        self._request = writer.request
+        self._approvals = Approvals()
         self.attempt = writer.journal.attempt
 
     def _check_open(self, outer: OpenStep | None) -> None:
@@ -279,6 +299,46 @@ class JournaledSteps(Steps):
         if not self._writer.journal.restarts.handed_over:
             self._writer.add_note(Released())
             await self._writer.flush()
+
+    async def go_on(self) -> ServiceRequest:
+        """Return the request of the agent: if it answers an approval, the one that led to it.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        writer, steps = self._writer, self._writer.journal.steps
+        if not steps and not writer.last_seq:  # it has done nothing yet
+            answers = await writer.turns.answers_approval()
+        else:
+            answers = f"{APPROVAL}@{_ANSWER}" in steps
+        if answers:
+            ask = writer.turns.answered_question
+            answered: AnsweredQuestion | None = await self.run(APPROVAL, ask, (), key=_ANSWER)
+            if answered is not None:
+                state = answered.state[APPROVAL]
+                self._approvals = Approvals(state, asdict(replace(answered, state=None)))
+                self._root, self._request = UUID(state["root"]), parse_stored(state["request"])
+                writer.replay = Continuation(state["notes"], writer.replay)
+        return self._request
+
+    def approved(self, shown: dict[str, Any]) -> AnsweredQuestion | None:
+        """Return the answer to the next approval; raises like `Steps.approved`."""
+        if self.current is not None:
+            raise RuntimeError("approve() cannot be called in a step: call it before, or after it")
+        writer = self._writer
+        try:
+            answer, is_last = self._approvals.next(shown)
+            if is_last and isinstance(writer.replay, Continuation):
+                writer.replay = writer.replay.close()
+        except ReplayError as error:
+            writer.stop_at(error)
+        writer.leave_replay()
+        return None if answer is None else AnsweredQuestion(**answer)
+
+    def approval_state(self, shown: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of the question for an approval."""
+        asked = self._approvals.state(self._writer.journal, shown)
+        return {APPROVAL: {"root": self._root.hex, "request": self._request, **asked}}
 
     async def turns(self, load: LoadTurns, limit: int, max_bytes: int) -> Sequence[bytes]:
         """Return the latest turns of the conversation; a restarted agent gets the same ones."""

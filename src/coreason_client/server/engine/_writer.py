@@ -24,8 +24,9 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ...errors import ArgumentError
 from .._off_loop import off_loop
+from ..durable._approvals import APPROVAL
 from ..errors import Fenced, LogError, UnknownStream
-from ..log.base import StreamLog, StreamMeta
+from ..log.base import Conversation, StreamLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
 from ._appender import Appender
 from ._conversation import (
@@ -342,6 +343,24 @@ class StreamTurns:
             stored = await _dump(turn, question.earlier, asked_by)
             await add(question.conversation, stream_id, stored, epoch)
 
+    async def answers_approval(self) -> bool:
+        """Return True if the request answers a question that `approve` has asked.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        found = await self._question()
+        return found is not None and isinstance(found[1].state, dict) and APPROVAL in found[1].state
+
+    async def _question(self) -> tuple[Conversation, StoredQuestion] | None:
+        """Return the question that the request answers, and where it is stored."""
+        asker = answered_stream(self._request, await self.latest(1))
+        if asker is None:
+            return None
+        place = asked_in(self.principal, asker)
+        asked = parse_asked(await self._log.turns(place, _MAX_CLAIMS))
+        return None if asked is None else (place, asked)
+
     async def answered_question(self) -> AnsweredQuestion | None:
         """Return the question that the request answers, None if another stream answers it.
 
@@ -349,12 +368,9 @@ class StreamTurns:
             LogError: the log does not answer.
         """
         log, stream_id = self._log, self._meta.stream_id
-        asker = answered_stream(self._request, await self.latest(1))
-        if asker is None:
+        if (found := await self._question()) is None:
             return None
-        place = asked_in(self.principal, asker)
-        if (asked := parse_asked(await log.turns(place, _MAX_CLAIMS))) is None:
-            return None
+        place, asked = found
         answer = answer_to(asked, self._request)
         await log.add_turn(place, stream_id, dump_claim(stream_id, approves=answer.approved))
         for claim, approves in parse_claims(await log.turns(place, _MAX_CLAIMS)):
