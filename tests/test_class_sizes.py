@@ -12,7 +12,7 @@ MAX_ATTRIBUTES = 16
 # Classes whose contract has more methods: the operations of A2A, and those of a stream log.
 CONTRACTS = {
     "A2AClient": 23,
-    "AgentStream": 39,
+    "AgentStream": 40,
     "AsyncA2AClient": 23,
     "MemoryStreamLog": 24,
     "PostgresStreamLog": 22,

@@ -256,6 +256,7 @@ PACKAGES: dict[str, set[str]] = {
         "coreason_manifest.definitions",
         "coreason_client.errors",
         "coreason_client.server",
+        "coreason_client.server._names",  # the words of a question
         "coreason_client.llm",
     },
     # A server in front of an agent, so it has both: clients of an agent, and parts of the server.

@@ -5,8 +5,10 @@ from .mutant import Mutant
 __all__ = ["MUTANTS"]
 
 _ENGINE = "coreason_client/server/engine"
+_DURABLE = "coreason_client/server/durable"
 _TOOLS = "coreason_client/llm/tools"
 _QUESTIONS = "tests/server/engine/test_answered_questions.py"
+_APPROVE = "tests/server/durable/test_approve.py"
 _INBOX = "tests/server/test_inbox.py"
 _BUSY = "tests/server/test_on_busy.py"
 _FOLLOWING = "tests/server/test_following.py"
@@ -31,22 +33,22 @@ MUTANTS = (
     Mutant(
         "every answer to a question counts",
         f"{_ENGINE}/_writer.py",
-        "            if claim == stream_id:\n",
-        "            if True:\n",
+        "return answer if await answering_stream(log, place, stream_id) == stream_id else None",
+        "return answer",
         (_QUESTIONS,),
     ),
     Mutant(
         "a question cannot be answered again after a failure",
         f"{_ENGINE}/_writer.py",
-        "if approves or (await log.meta(claim)).outcome in (None, COMPLETE):",
-        "if True:",
+        "approves or (await log.meta(claim)).outcome in (None, COMPLETE):",
+        "await log.meta(claim):",
         (_QUESTIONS,),
     ),
     Mutant(
         "a yes counts again if its turn has failed",
         f"{_ENGINE}/_writer.py",
-        "if approves or (await log.meta(claim))",
-        "if (await log.meta(claim))",
+        "or approves or (await log.meta(claim))",
+        "or (await log.meta(claim))",
         (_QUESTIONS, _AGENT),
     ),
     Mutant(
@@ -223,5 +225,61 @@ MUTANTS = (
         "        self._reader = reader.hand_on()\n",
         "        self._reader = reader.hand_on()\n        self._reader.release()\n",
         (_FOLLOWING,),
+    ),
+    Mutant(
+        "what was written before an approval is written again",
+        f"{_DURABLE}/_approvals.py",
+        "        return SKIP",
+        "        return None",
+        (_APPROVE,),
+    ),
+    Mutant(
+        "a step that was not called before an approval runs",
+        f"{_DURABLE}/_approvals.py",
+        "if not isinstance(action, Finished):",
+        "if False:",
+        (_APPROVE,),
+    ),
+    Mutant(
+        "an approval may be reached without the steps before it",
+        f"{_DURABLE}/_approvals.py",
+        "        super().end()\n        return self._after",
+        "        return self._after",
+        (_APPROVE,),
+    ),
+    Mutant(
+        "the answer to one approval is that to another",
+        f"{_DURABLE}/_approvals.py",
+        'if known["shown"] != shown:',
+        "if False:",
+        (_APPROVE,),
+    ),
+    Mutant(
+        "an approval is asked while a step runs",
+        f"{_DURABLE}/_approvals.py",
+        "if step.done is None:",
+        "if False:",
+        (_APPROVE,),
+    ),
+    Mutant(
+        "ids change in the turn that answers",
+        f"{_ENGINE}/_steps.py",
+        'self._root, self._request = UUID(state["root"]), parse_stored(state["request"])',
+        'self._request = parse_stored(state["request"])',
+        (_APPROVE,),
+    ),
+    Mutant(
+        "a restarted turn forgets that it answers an approval",
+        f"{_ENGINE}/_steps.py",
+        'answers = f"{APPROVAL}@{_ANSWER}" in steps',
+        "answers = False",
+        (_APPROVE,),
+    ),
+    Mutant(
+        "a second answer to a question is accepted",
+        "coreason_client/server/http/_admission.py",
+        "if answering is not None and await self._find(request.request_id) is None:",
+        "if False:",
+        (_QUESTIONS,),
     ),
 )

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json, to_jsonable_python
 
-from coreason_manifest.definitions import reports
-
 if TYPE_CHECKING:
     from ..server import AgentStream
 
@@ -56,7 +54,9 @@ def as_text(value: Any) -> str:
 
 def approval_question(name: str, arguments: Any) -> str:
     """Return the question whether a tool may be called."""
-    return reports.approval_question(name, shown(as_text(arguments)))
+    from ..server._names import approval_question as asked  # there is a server, and only now
+
+    return asked(name, shown(as_text(arguments)))
 
 
 class Reasoning:

@@ -12,6 +12,7 @@ __all__ = [
     "QUESTION",
     "REJECTED",
     "Principal",
+    "approval_question",
     "full_principal",
     "parse_principal",
     "ticket_principal",
@@ -44,6 +45,11 @@ class Principal(NamedTuple):
 
     name: str
     kind: Literal["key", "ticket", "anybody"]
+
+
+def approval_question(name: str, arguments: str) -> str:
+    """Return the question whether a tool may be called; the arguments are JSON."""
+    return f"May I call {name} with {arguments}?"
 
 
 def full_principal(agent_id: str, name: str) -> str:

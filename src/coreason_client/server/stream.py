@@ -22,12 +22,7 @@ from coreason_manifest.definitions.presentation import (
     StreamError,
     StreamOpCode,
 )
-from coreason_manifest.definitions.reports import (
-    TOOL_CALL,
-    TOOL_RESULT,
-    USAGE,
-    approval_question,
-)
+from coreason_manifest.definitions.reports import TOOL_CALL, TOOL_RESULT, USAGE
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..errors import ArgumentError
@@ -39,6 +34,7 @@ from ._names import (
     QUESTION,
     REJECTED,
     Principal,
+    approval_question,
     parse_principal,
 )
 from ._off_loop import LARGE_BODY, off_loop

@@ -19,7 +19,6 @@ __all__ = [
     "ToolCallReport",
     "ToolResultReport",
     "UsageReport",
-    "approval_question",
     "report_of",
 ]
 
@@ -29,12 +28,6 @@ TOOL_RESULT: Final = "TOOL_RESULT"
 """The type of the event for the result of a tool call."""
 USAGE: Final = "USAGE"
 """The type of the event with the model, the tokens and the cost."""
-
-
-def approval_question(name: str, arguments: str) -> str:
-    """Return the question whether a tool may be called; the arguments are JSON."""
-    return f"May I call {name} with {arguments}?"
-
 
 _Text = Annotated[StrictStr, Field(min_length=1)]
 _Count = Annotated[int, Field(strict=True, ge=0)]

@@ -58,6 +58,15 @@ def said(peer: Peer, text: str, session: str = "s", **answer: Any) -> str:
     return peer.ask(body).text
 
 
+def assert_refused(peer: Peer, **answer: Any) -> None:
+    """Check that a second answer to a question is refused, because the first one counts."""
+    body = envelope("", "elsewhere")
+    body["payload"]["metadata"] = {"answer": answer}
+    refused = peer.http.post("/assist", json=body)
+    assert refused.status_code == 409
+    assert refused.json()["type"].endswith("question-not-open")
+
+
 @pytest.mark.parametrize("log", list(BACKENDS))
 def test_the_next_message_answers_the_question_once(serve: Serve, log: str, tmp_path: Path) -> None:
     peer = serve(asking, log=BACKENDS[log](Clock(), tmp_path))
@@ -74,7 +83,7 @@ def test_a_client_can_name_the_question_and_change_the_arguments(serve: Serve) -
     other = {"path": "y"}
     shown = said(peer, "", "elsewhere", question_id=name, approved=True, arguments=other)
     assert shown == '[true, "", {"path": "y"}]'
-    assert said(peer, "", question_id=name, approved=True) == "nothing was asked"
+    assert_refused(peer, question_id=name, approved=False)
     for wrong in ("question_x", f"question_{uuid4().hex}", 7):
         assert said(peer, "", "new", question_id=wrong, approved=True) == "nothing was asked"
 
@@ -108,7 +117,7 @@ def test_a_question_can_be_answered_again_after_a_failure(serve: Serve) -> None:
     body = envelope("no: fail")
     assert peer.ask(body).last.p.code == "told"
     assert said(peer, "", question_id=name, approved=False) == '[false, "", null]'
-    assert said(peer, "", question_id=name, approved=True) == "nothing was asked"
+    assert_refused(peer, question_id=name, approved=True)
 
 
 def test_a_yes_counts_once_even_if_its_turn_has_failed(serve: Serve) -> None:
@@ -119,7 +128,7 @@ def test_a_yes_counts_once_even_if_its_turn_has_failed(serve: Serve) -> None:
     answer = {"question_id": name, "approved": True, "reason": "fail"}
     body["payload"]["metadata"] = {"answer": answer}
     assert peer.ask(body).last.p.code == "told"
-    assert said(peer, "", question_id=name, approved=True) == "nothing was asked"
+    assert_refused(peer, question_id=name, approved=True)
 
 
 @pytest.mark.parametrize("durable", [False, True])

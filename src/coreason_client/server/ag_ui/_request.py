@@ -20,8 +20,8 @@ from ..http._chat_body import Ask, check_sizes, json_object, request_of
 from ..http._chats import Chat, Note, session_of
 from ..http._cursor import Cursor, parse_cursor
 from ..http._decision import RequestFacts
-from ..http._problems import Problem
-from ..http._questions import asking_stream, joined_stream, open_question, question_not_open
+from ..http._problems import Problem, question_not_open
+from ..http._questions import asking_stream, joined_stream, open_question
 from ..log.base import StreamLog, StreamMeta
 from . import PROTOCOL
 from ._input import RunInput, run_input

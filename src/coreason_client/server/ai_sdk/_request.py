@@ -26,7 +26,8 @@ from ..http._admission import ParsedBody, StreamRequest
 from ..http._body import fingerprint
 from ..http._chat_body import MAX_ID, Ask, bad_request, check_sizes, is_id, json_object, request_of
 from ..http._chats import Chat, Note, session_of, stream_in
-from ..http._questions import asking_stream, joined_stream, open_question, question_not_open
+from ..http._problems import question_not_open
+from ..http._questions import asking_stream, joined_stream, open_question
 from ..log.base import StreamMeta
 from . import CAPABILITIES, AnswerFacts, GivenApproval
 from ._messages import approval_in, messages_of

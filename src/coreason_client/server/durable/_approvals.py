@@ -11,7 +11,7 @@ from ._journal import Journal
 from ._notes import Begun, Done, Policy, dump_note, parse_note
 from ._replay import SKIP, Finished, Replay, ReplayDiverged
 
-__all__ = ["APPROVAL", "ApprovalPending", "Approvals", "Continuation"]
+__all__ = ["APPROVAL", "ApprovalPending", "Approvals", "SilentReplay"]
 
 APPROVAL: Final = "coreason.approval"
 """The key of the state of a question that `approve` has asked. Logs store it."""
@@ -21,7 +21,7 @@ class ApprovalPending(BaseException):
     """The agent has asked for an approval; the turn that answers goes on."""
 
 
-class Continuation(Replay):
+class SilentReplay(Replay):
     """Lets an agent do again, in silence, what it did before it asked.
 
     `after` is the replay of the stream that answers, None if it has written nothing yet.

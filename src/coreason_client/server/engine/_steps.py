@@ -16,7 +16,7 @@ from coreason_manifest.definitions.presentation import StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ...errors import ArgumentError
-from ..durable._approvals import APPROVAL, Approvals, Continuation
+from ..durable._approvals import APPROVAL, Approvals, SilentReplay
 from ..durable._journal import BODY, Paths, derived_uuid
 from ..durable._notes import Done, Outcome, Policy, Released
 from ..durable._replay import Finished, ReplayError, Resume
@@ -318,7 +318,7 @@ class JournaledSteps(Steps):
                 state = answered.state[APPROVAL]
                 self._approvals = Approvals(state, asdict(replace(answered, state=None)))
                 self._root, self._request = UUID(state["root"]), parse_stored(state["request"])
-                writer.replay = Continuation(state["notes"], writer.replay)
+                writer.replay = SilentReplay(state["notes"], writer.replay)
         return self._request
 
     def approved(self, shown: dict[str, Any]) -> AnsweredQuestion | None:
@@ -328,7 +328,7 @@ class JournaledSteps(Steps):
         writer = self._writer
         try:
             answer, is_last = self._approvals.next(shown)
-            if is_last and isinstance(writer.replay, Continuation):
+            if is_last and isinstance(writer.replay, SilentReplay):
                 writer.replay = writer.replay.close()
         except ReplayError as error:
             writer.stop_at(error)

@@ -51,7 +51,7 @@ from ._conversation import (
 )
 from ._frames import Frames
 
-__all__ = ["StreamWriter"]
+__all__ = ["StreamWriter", "answering_stream"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -373,14 +373,23 @@ class StreamTurns:
         place, asked = found
         answer = answer_to(asked, self._request)
         await log.add_turn(place, stream_id, dump_claim(stream_id, approves=answer.approved))
-        for claim, approves in parse_claims(await log.turns(place, _MAX_CLAIMS)):
-            if claim == stream_id:
-                return answer
-            with suppress(UnknownStream):
-                # What was approved may have been done, although the turn has failed.
-                if approves or (await log.meta(claim)).outcome in (None, COMPLETE):
-                    return None
-        return None
+        return answer if await answering_stream(log, place, stream_id) == stream_id else None
+
+
+async def answering_stream(
+    log: StreamLog, place: Conversation, own: UUID | None = None
+) -> UUID | None:
+    """Return the stream that answers a question: the first that may, None if there is none yet.
+
+    Raises:
+        LogError: the log does not answer.
+    """
+    for claim, approves in parse_claims(await log.turns(place, _MAX_CLAIMS)):
+        with suppress(UnknownStream):
+            # What was approved may have been done, although the turn has failed.
+            if claim == own or approves or (await log.meta(claim)).outcome in (None, COMPLETE):
+                return claim
+    return None
 
 
 async def _nothing_unread() -> list[str]:

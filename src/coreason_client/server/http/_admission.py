@@ -15,9 +15,16 @@ from starlette.requests import Request
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._off_loop import LARGE_BODY, off_loop
-from ..engine._conversation import dump_question, dump_request
+from ..engine._conversation import (
+    RequestWithHistory,
+    answered_stream,
+    asked_in,
+    dump_question,
+    dump_request,
+)
 from ..engine._quotas import Unit
 from ..engine._runtime import Runtime
+from ..engine._writer import answering_stream
 from ..errors import LogError, UnknownStream
 from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
 from ..observe._spans import trace_headers
@@ -34,7 +41,7 @@ from ._decision import (
     decide,
 )
 from ._gate import Gate
-from ._problems import Problem, conversation_busy
+from ._problems import Problem, conversation_busy, question_not_open
 
 __all__ = ["Admission", "Admitted", "ParsedBody", "StreamRequest", "cursor_in", "owned"]
 
@@ -276,6 +283,7 @@ class _PendingRequest:
     async def _open(self) -> None:
         self._opened_at = monotonic()
         await self._check_order()
+        await self._check_answer()
         while True:
             self._facts.opened = opened = await self._open_with_id()
             other = None if opened.created else self._asked.other_id(opened.meta)
@@ -294,6 +302,17 @@ class _PendingRequest:
         is_own = caller in [str(stream_id) for stream_id in busy]
         if busy and (rejects or is_own) and await self._find(parsed.request.request_id) is None:
             raise conversation_busy(is_own=is_own)
+
+    async def _check_answer(self) -> None:
+        """Refuse an answer to a question that the request names and another one has answered."""
+        assert self._parsed is not None  # noqa: S101 - the body is read before a stream is opened
+        request, principal, log = self._parsed.request, self._facts.principal, self._runtime.log
+        asker = answered_stream(request, ())
+        if asker is None or isinstance(request, RequestWithHistory):
+            return  # the protocols that bring their history decide it by the id of the request
+        answering = await answering_stream(log, asked_in(principal, asker))
+        if answering is not None and await self._find(request.request_id) is None:
+            raise question_not_open()
 
     async def _open_with_id(self) -> Opened:
         parsed, runtime = self._parsed, self._runtime

@@ -25,6 +25,7 @@ __all__ = [
     "as_problem",
     "conversation_busy",
     "is_openai_path",
+    "question_not_open",
     "resume_conflict",
     "shutting_down",
     "too_many_readers",
@@ -188,6 +189,15 @@ def too_many_requests(options: Options, wait: int) -> Problem:
         f"This key may send {options.max_requests_per_minute} requests a minute.",
         headers={"Retry-After": retry_after(wait)},
     )
+
+
+def question_not_open() -> Problem:
+    """Return the refusal of an answer."""
+    detail = (
+        "The question is not open: it was asked in another conversation, was already answered, or "
+        "the conversation went on without an answer."
+    )
+    return Problem(409, "question-not-open", detail)
 
 
 def conversation_busy(*, is_own: bool = False) -> Problem:

@@ -15,9 +15,9 @@ from ..errors import PositionGone, UnknownStream
 from ..log.base import StreamLog, StreamMeta
 from ._answers import load_entries
 from ._chats import Chat, Note, stream_in
-from ._problems import Problem
+from ._problems import Problem, question_not_open
 
-__all__ = ["asking_stream", "joined_stream", "open_question", "question_id", "question_not_open"]
+__all__ = ["asking_stream", "joined_stream", "open_question", "question_id"]
 
 
 def question_id(stream_id: UUID) -> str:
@@ -34,15 +34,6 @@ def asking_stream(given: str) -> UUID:
     if (found := stream_in("question", given)) is None:
         raise question_not_open()
     return found
-
-
-def question_not_open() -> Problem:
-    """Return the refusal of an answer."""
-    detail = (
-        "The question is not open: it was asked in another conversation, was already answered, or "
-        "the conversation went on without an answer."
-    )
-    return Problem(409, "question-not-open", detail)
 
 
 async def joined_stream(
