@@ -63,7 +63,9 @@ class Trip:
 
 
 async def turn(agent: Any, log: MortalLog, text: str) -> Answer:
-    return await survive(agent, ServiceRequest.model_validate(envelope(text)), [(0, False)] * 3, log=log)
+    return await survive(
+        agent, ServiceRequest.model_validate(envelope(text)), [(0, False)] * 3, log=log
+    )
 
 
 def text_of(answer: Answer) -> str:
