@@ -97,7 +97,7 @@ CITY_TEXT = '{"name": "Paris", "people": 2103778}'
 
 
 WEB = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
-SEARCHED = [
+SEARCHED: list[dict[str, Any]] = [
     {
         "type": "server_tool_use",
         "id": "srvtoolu_01",

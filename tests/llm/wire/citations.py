@@ -394,7 +394,7 @@ RESPONSES = [
 
 # Gemini.
 
-GROUNDED = {
+GROUNDED: dict[str, Any] = {
     "groundingMetadata": {
         "webSearchQueries": ["weather", "rain"],
         "groundingChunks": [
