@@ -19,7 +19,7 @@ from coreason_client.llm import AsyncLLMClient, LLMError, LLMRequestError
 from coreason_client.llm import errors as llm_errors
 from coreason_client.server import AgentApp, AgentStream, History, LogUnavailable, running
 from coreason_client.server.engine._steps import Steps
-from coreason_client.testing import ChaosProxy, virtual_clock
+from coreason_client.testing import ChaosProxy, ModelTurn, fake_model, virtual_clock
 from coreason_manifest.definitions.message import (
     ChatMessage,
     FilePart,
@@ -28,6 +28,7 @@ from coreason_manifest.definitions.message import (
     TextPart,
 )
 from coreason_manifest.definitions.presentation import (
+    CitationBlock,
     ClosePacket,
     DeltaPacket,
     EventPacket,
@@ -91,6 +92,28 @@ def failure(client: CAPClient, asked: ServiceRequest) -> tuple[list[Packet], Str
 
 
 # The answer
+
+
+def test_sources_are_cited_once_each_after_the_text() -> None:
+    turn = ModelTurn(
+        "It rains.",
+        citations=[
+            {"url": "https://w.example", "title": "W", "cited_text": "Rain.", "end": 2},
+            {"url": "https://w.example", "title": "W", "start": 3},
+            {"source_id": "file-1", "title": "Report"},
+        ],
+    )
+    with fake_model(turn) as fake:
+        client = AsyncLLMClient(**fake.options("anthropic"))
+        agent = llm_agent(client=client, tools=[{"type": "web_search_20250305", "name": "w"}])
+        with running(AgentApp(agent)) as server, CAPClient(server.url, "key") as cap:
+            packets = read(cap, request("Hi"))
+        assert [tool["name"] for tool in fake.requests[0].tools] == ["w"]
+    assert text(packets) == "It rains."
+    [cited] = [event for event in events(packets) if isinstance(event, PresentationEvent)]
+    assert isinstance(cited.data, CitationBlock)
+    shown = [(one.uri, one.title, one.snippet) for one in cited.data.citations]
+    assert shown == [("https://w.example", "W", "Rain."), ("file-1", "Report", None)]
 
 
 def test_the_text_comes_piece_by_piece_and_the_usage_last() -> None:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
-from coreason_client.testing import virtual_clock
+from coreason_client.testing import ModelTurn, fake_model, virtual_clock
 from coreason_manifest.definitions.presentation import ClosePacket, EventPacket, parse_packet
 from tests.llm.server import Replied
 
@@ -103,6 +103,25 @@ def test_an_answer_that_is_not_streamed_is_printed_as_well() -> None:
     choice = {"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
     with model(Replied(body=json.dumps({"choices": [choice]}).encode())) as served:
         assert ask(served, "--no-stream", "Hi") == (0, "Yes.\n", "")
+
+
+@pytest.mark.parametrize("how", [(), ("--no-stream",), ("--json",)])
+def test_the_sources_of_an_answer_are_listed_below_it(how: tuple[str, ...]) -> None:
+    turn = ModelTurn(
+        "It rains.",
+        citations=[
+            {"url": "https://w.example", "title": "W\x1b[2J"},
+            {"url": "https://w.example", "title": "again"},
+            {"url": "https://v.example"},
+        ],
+    )
+    with fake_model(turn) as fake:
+        done = coreason_here("llm", *how, "-m", "gpt-4o", "Rain?", env=fake.environment())
+    if how == ("--json",):
+        assert len(json.loads(done.stdout)["data"]["citations"]) == 3
+        return
+    listed = "Sources:\n[1] W: https://w.example\n[2] https://v.example: https://v.example\n"
+    assert (done.returncode, done.stdout) == (0, f"It rains.\n\n{listed}")
 
 
 def test_v_tells_what_it_used_and_an_answer_that_is_cut_off_says_so_anyway() -> None:

@@ -16,7 +16,8 @@ WRONG_TOOLS: list[tuple[Any, str]] = [
     ([None], "tools[0] must be"),
     ([{}], "tools[0] must be"),
     ([{"name": "f", "parameters": {}}], "tools[0] must be"),
-    ([{"type": "web_search"}], "tools[0] must be"),
+    ([{"type": ""}], "tools[0] must be"),
+    ([{"type": 5}], "tools[0] must be"),
     ([{"type": "function"}], "tools[0].function must be an object"),
     ([{"type": "function", "function": "f"}], "tools[0].function must be an object"),
     ([{"type": "function", "name": "f"}], "tools[0] must not have 'name': a tool has no such key"),
@@ -59,9 +60,11 @@ def test_the_error_for_a_wrong_tool_names_its_location(tools: Any, words: str) -
         tool(description="", parameters={}, strict=True),
         [],
         [*tool(), WEATHER],
+        [{"type": "web_search"}, {"type": "web_search"}, WEATHER],
+        [{"googleSearch": {}}, {"systemTool": {"name": "nova_grounding"}}],
     ],
 )
-def test_a_tool_in_the_format_of_openai_is_accepted(tools: Any) -> None:
+def test_a_tool_in_the_format_of_openai_or_of_a_provider_is_accepted(tools: Any) -> None:
     assert list(check_tools(tools)) == list(tools)
 
 

@@ -32,6 +32,14 @@ TURNS = {
         usage=USAGE,
     ),
     "reasoning": ModelTurn("So.", (), ["I think", " so"], usage=USAGE),
+    "citations": ModelTurn(
+        ["Grüße 😀: it ", "rains. Take", " a coat."],
+        citations=[
+            {"url": "https://a.example", "title": "Wetter für Köln", "start": 9, "end": 18},
+            {"url": "https://b.example", "title": "Coats", "start": 19, "end": 31},
+        ],
+        usage=USAGE,
+    ),
     "cut off": ModelTurn("Too lo", finish="length", usage=USAGE),
 }
 
@@ -45,6 +53,7 @@ class Found:
     cut: bool
     tokens: int
     reasoning: str = ""
+    cited: tuple[tuple[str, str, str], ...] = ()  # title, URL, and the text that it supports
 
 
 @contextmanager
@@ -82,12 +91,17 @@ def ours(url: str, provider: str, *, stream: bool, **options: Any) -> Found:
     with LLMClient("key", url, "m", provider=provider, max_retries=0, **options) as client:
         response = client.stream(ASK).result() if stream else client.generate(ASK)
     data = response["data"]
+    content = data["content"] or ""
     return Found(
-        data["content"] or "",
+        content,
         [(call["name"], call["arguments"]) for call in data["tool_calls"]],
         data["finish_reason"] == "length",
         response["usage"]["total_tokens"],
         data.get("reasoning", ""),
+        tuple(
+            (one["title"], one["url"], content[one["start"] : one["end"]])
+            for one in data.get("citations", ())
+        ),
     )
 
 
@@ -105,11 +119,17 @@ def openai_chat(url: str, *, stream: bool) -> Found:
             done = client.chat.completions.create(model="m", messages=_messages())
     [choice] = done.choices
     calls = [call.function for call in choice.message.tool_calls or ()]
+    content = choice.message.content or ""
+    # In a stream the library keeps annotations as they are: they are not in its type of a delta.
+    notes = [getattr(note, "url_citation", note) for note in choice.message.annotations or ()]
     return Found(
-        choice.message.content or "",
+        content,
         [(call.name, json.loads(call.arguments)) for call in calls],
         choice.finish_reason == "length",
         done.usage.total_tokens,
+        cited=tuple(
+            (note.title, note.url, content[note.start_index : note.end_index]) for note in notes
+        ),
     )
 
 
@@ -137,6 +157,13 @@ def openai_responses(url: str, *, stream: bool) -> Found:
         done.status == "incomplete",
         done.usage.total_tokens,
         "".join(part.text for item in thoughts for part in item.summary),
+        tuple(
+            (note.title, note.url, part.text[note.start_index : note.end_index])
+            for item in done.output
+            if item.type == "message"
+            for part in item.content
+            for note in part.annotations
+        ),
     )
 
 
@@ -158,6 +185,11 @@ def anthropic(url: str, *, stream: bool) -> Found:
         done.stop_reason == "max_tokens",
         usage.input_tokens + (usage.cache_read_input_tokens or 0) + usage.output_tokens,
         "".join(block.thinking for block in blocks["thinking"]),
+        tuple(
+            (one.title, one.url, block.text)
+            for block in blocks["text"]
+            for one in block.citations or ()
+        ),
     )
 
 
@@ -183,7 +215,20 @@ def gemini(url: str, *, stream: bool) -> Found:
         replies[-1].candidates[0].finish_reason.name == "MAX_TOKENS",
         replies[-1].usage_metadata.total_token_count,
         "".join(part.text or "" for part in parts if part.thought),
+        tuple(_gemini_cited(replies[-1].candidates[0], parts)),
     )
+
+
+def _gemini_cited(candidate: Any, parts: list[Any]) -> Iterator[tuple[str, str, str]]:
+    encoded = "".join(part.text or "" for part in parts if not part.thought).encode()
+    grounding = candidate.grounding_metadata
+    for support in grounding.grounding_supports if grounding else ():
+        segment = support.segment
+        supported = encoded[segment.start_index or 0 : segment.end_index].decode()
+        assert supported == segment.text
+        for index in support.grounding_chunk_indices:
+            web = grounding.grounding_chunks[index].web
+            yield web.title, web.uri, supported
 
 
 def bedrock(url: str, *, stream: bool) -> Found:
@@ -209,17 +254,29 @@ def bedrock(url: str, *, stream: bool) -> Found:
     uses = [block["toolUse"] for block in blocks if "toolUse" in block]
     thoughts = [block["reasoningContent"] for block in blocks if "reasoningContent" in block]
     return Found(
-        "".join(block.get("text", "") for block in blocks),
+        "".join(map(_bedrock_text, blocks)),
         [(use["name"], use["input"]) for use in uses],
         done["stopReason"] == "max_tokens",
         done["usage"]["totalTokens"],
         "".join(thought["reasoningText"]["text"] for thought in thoughts),
+        tuple(
+            (one["title"], one["location"]["web"]["url"], _bedrock_text(block))
+            for block in blocks
+            for one in block.get("citationsContent", {}).get("citations", ())
+        ),
     )
+
+
+def _bedrock_text(block: Any) -> str:
+    cited = block.get("citationsContent", {}).get("content", ())
+    return str(block.get("text", "")) + "".join(one["text"] for one in cited)
 
 
 def _bedrock_stream(events: Any) -> Found:
     text, thought, cut, tokens = "", "", False, 0
     calls: dict[int, list[str]] = {}
+    texts: dict[int, str] = {}  # by block
+    cited: list[tuple[int, Any]] = []
     for event in events:
         start = event.get("contentBlockStart", {})
         if "toolUse" in start.get("start", {}):
@@ -227,13 +284,19 @@ def _bedrock_stream(events: Any) -> Found:
         block = event.get("contentBlockDelta", {})
         delta = block.get("delta", {})
         text += delta.get("text", "")
+        if "text" in delta:
+            index = block["contentBlockIndex"]
+            texts[index] = texts.get(index, "") + delta["text"]
+        if "citation" in delta:
+            cited.append((block["contentBlockIndex"], delta["citation"]))
         thought += delta.get("reasoningContent", {}).get("text", "")
         if "toolUse" in delta:
             calls[block["contentBlockIndex"]][1] += delta["toolUse"]["input"]
         cut = cut or event.get("messageStop", {}).get("stopReason") == "max_tokens"
         tokens = event.get("metadata", {}).get("usage", {}).get("totalTokens", tokens)
     found = [(name, json.loads(arguments)) for name, arguments in calls.values()]
-    return Found(text, found, cut, tokens, thought)
+    sources = [(one["title"], one["location"]["web"]["url"], texts[at]) for at, one in cited]
+    return Found(text, found, cut, tokens, thought, tuple(sources))
 
 
 def ollama(url: str, *, stream: bool) -> Found:
@@ -276,8 +339,12 @@ def test_both_read_the_same(wire: str, *, stream: bool) -> None:
             theirs = read(url, stream=stream)
             found = ours(url, provider, stream=stream, **options)
         if wire == "chat":  # reasoning is not part of that API
-            found = Found(found.text, found.calls, found.cut, found.tokens)
+            found = Found(found.text, found.calls, found.cut, found.tokens, cited=found.cited)
         assert found == theirs, name
+        supported = [text for _, _, text in found.cited]
+        assert supported == (
+            ["it rains.", "Take a coat."][: 2 * (wire != "ollama")] if turn.citations else []
+        )
         assert found.text == "".join(turn.text_pieces)
         assert found.calls == [(call.name, call.value) for call in turn.calls]
         assert found.tokens == 27

@@ -10,9 +10,12 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
+from coreason_manifest.definitions.presentation import CitationItem
+
 from ..llm import (
     Approval,
     AsyncLLMClient,
+    Citation,
     Message,
     ReasoningDelta,
     Response,
@@ -23,6 +26,7 @@ from ..llm import (
     Usage,
 )
 from ..llm._answer import NO_USAGE, Tokens, add_usages, estimate
+from ..llm._citations import sources_of
 from ..llm.errors import LLMApprovalRequired, LLMError, LLMRequestError
 from ..llm.tools._given_tools import GivenTools
 from ..llm.tools._output import bounded
@@ -226,13 +230,22 @@ class AnswerWriter:
                 await self._reasoning.flush()
                 raise
             await self._reasoning.flush()
-            return await answer.result()
+            response = await answer.result()
+        sources = sources_of(response["data"].get("citations", ()))
+        if sources:
+            await self._stream.cite(*(_citation_item(*source) for source in sources.items()))
+        return response
 
     async def _add_reasoning(self, text: str) -> None:
         if not self._progress.reasoned:
             self._progress = self._progress.with_reasoning()
             await self._stream.checkpoint(self._progress.checkpoint())
         await self._reasoning.add(text)
+
+
+def _citation_item(uri: str, cited: Citation) -> CitationItem:
+    title, snippet = cited.get("title") or uri, cited.get("cited_text")
+    return CitationItem(source_id=uri, uri=uri, title=title, snippet=snippet, confidence=1.0)
 
 
 class AnswerFailed(Exception):

@@ -135,7 +135,7 @@ def llm_agent(
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     fallbacks: Sequence[str] = (),
-    tools: "Sequence[Callable[..., Any] | Tool | MCPServer]" = (),
+    tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]]" = (),
     max_turns: int = 10,
     max_cost: float | None = None,
     history_turns: int = 20,
@@ -156,7 +156,7 @@ def llm_agent(
             None for the provider's default.
         max_tokens: the maximum length of an answer, or None for the provider's default.
         fallbacks: other models, tried in order if the first one fails.
-        tools: functions, `Tool` values and MCP servers that the model may call. A server that is
+        tools: functions, `Tool` values, MCP servers and tools of the provider. A server that is
             not open is opened for each request.
         max_turns: the maximum number of answers of the model for one request.
         max_cost: the dollars at which no further answer is requested.

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from .tools.events import TurnFinished as TurnFinished
     from .tools.mcp import MCPServer as MCPServer
     from .tools.tool import Tool as Tool
+    from .types import Citation as Citation
+    from .types import CitationDelta as CitationDelta
     from .types import Delta as Delta
     from .types import EmbeddingData as EmbeddingData
     from .types import EmbeddingResponse as EmbeddingResponse
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     from .types import OnBreak as OnBreak
     from .types import PartialData as PartialData
     from .types import PartialResponse as PartialResponse
+    from .types import ProviderToolResult as ProviderToolResult
     from .types import ReasoningDelta as ReasoningDelta
     from .types import Response as Response
     from .types import ResponseData as ResponseData
@@ -154,6 +157,8 @@ _NAMES = {
     ".tools.mcp": ("MCPServer",),
     ".tools.tool": ("Tool",),
     ".types": (
+        "Citation",
+        "CitationDelta",
         "Delta",
         "EmbeddingData",
         "EmbeddingResponse",
@@ -165,6 +170,7 @@ _NAMES = {
         "OnBreak",
         "PartialData",
         "PartialResponse",
+        "ProviderToolResult",
         "ReasoningDelta",
         "Response",
         "ResponseData",

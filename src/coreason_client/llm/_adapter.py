@@ -5,7 +5,7 @@ An adapter turns a `ModelCall` into a request body, and a response, complete or 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from ._answer import End, ModelAnswer, ProviderFault, RawToolCall, Tokens, new_call_id
@@ -13,19 +13,27 @@ from ._call import ModelCall
 from ._frames import Framing
 from ._json import without_lone_surrogates
 from ._profile import ProviderProfile
-from .types import Media, ReasoningDelta, TextDelta, ToolCallDelta
+from .types import (
+    Citation,
+    CitationDelta,
+    Media,
+    ProviderToolResult,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 
 __all__ = ["Adapter", "AnswerReader", "Piece"]
 
 
-Piece: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
+Piece: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | CitationDelta
 """A delta before the end of a stream."""
 
 
 class _OpenCall:
     """A tool call that is not complete yet."""
 
-    __slots__ = ("arguments", "generated_id", "id", "name", "signature")
+    __slots__ = ("arguments", "custom", "generated_id", "id", "name", "signature")
 
     def __init__(self) -> None:
         self.id = ""
@@ -33,6 +41,13 @@ class _OpenCall:
         self.name = ""
         self.arguments: list[str] = []
         self.signature: str | None = None
+        self.custom = False
+
+    def received(self) -> RawToolCall:
+        """Return the call as far as it was received."""
+        given = "".join(self.arguments)
+        arguments = {"input": given} if self.custom else given
+        return RawToolCall(self.id, self.name, arguments, self.signature, self.custom)
 
 
 class AnswerReader(ABC):
@@ -45,6 +60,8 @@ class AnswerReader(ABC):
         started: True once a delta was returned.
         tokens: the token counts so far.
         media: the images and audio received so far.
+        citations: the sources received so far.
+        tool_results: the uses of the provider's own tools received so far.
     """
 
     __slots__ = (
@@ -54,11 +71,13 @@ class AnswerReader(ABC):
         "_text",
         "_unnamed",
         "begun",
+        "citations",
         "done",
         "end",
         "media",
         "started",
         "tokens",
+        "tool_results",
     )
 
     def __init__(self) -> None:
@@ -68,6 +87,8 @@ class AnswerReader(ABC):
         self.started = False  # stored, because it is read after every chunk
         self.tokens: Tokens | None = None
         self.media: list[Media] = []
+        self.citations: list[Citation] = []
+        self.tool_results: list[ProviderToolResult] = []
         self._text: list[str] = []
         self._high_surrogate = ""  # first half of a pair; the second half was not received yet
         self._reasoning: list[str] = []
@@ -108,14 +129,13 @@ class AnswerReader(ABC):
         """Return the answer received so far."""
         return ModelAnswer(
             content="".join(self._text) if self._text else None,
-            calls=[
-                RawToolCall(call.id, call.name, "".join(call.arguments), call.signature)
-                for _, call in sorted(self._calls.items())
-            ],
+            calls=[call.received() for _, call in sorted(self._calls.items())],
             end=self.end or "stop",
             reasoning="".join(self._reasoning),
             tokens=self.tokens,
             media=list(self.media),
+            citations=list(self.citations),
+            tool_results=list(self.tool_results),
         )
 
     # Methods that `read` calls for each part of an event.
@@ -151,6 +171,13 @@ class AnswerReader(ABC):
         self._reasoning.append(text)
         return ReasoningDelta(text)
 
+    def add_citations(self, found: Iterable[Citation]) -> list[Piece]:
+        """Add citations; those that were received before are left out."""
+        new = [citation for citation in found if citation and citation not in self.citations]
+        self.citations += new
+        self.started = self.started or bool(new)
+        return [CitationDelta(citation) for citation in new]
+
     def add_tool_call(
         self,
         index: int,
@@ -159,6 +186,7 @@ class AnswerReader(ABC):
         name: str | None = None,
         arguments: str = "",
         signature: str | None = None,
+        custom: bool = False,
     ) -> Sequence[ToolCallDelta]:
         """Add a piece of the tool call with an index; the first id and name are used.
 
@@ -166,7 +194,10 @@ class AnswerReader(ABC):
         """
         call = self._calls.get(index)
         if call is None:
-            return self._open_call(index, id, name, arguments, signature)
+            opened = self._open_call(index, id, name, arguments, signature)
+            if custom and index in self._calls:
+                self._calls[index].custom = True
+            return opened
         if id and call.generated_id:  # the real id was received late
             call.id, call.generated_id = id, False
         call.signature = call.signature or signature

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from ._json import text
-from .types import Media, Usage
+from ._json import parse_or_none, text
+from .types import Citation, Media, ProviderToolResult, Usage
 
 __all__ = [
     "NO_USAGE",
@@ -30,9 +30,10 @@ __all__ = [
     "joined_audio",
     "media_of",
     "new_call_id",
+    "says_the_same",
 ]
 
-End: TypeAlias = Literal["stop", "length", "tool_calls", "filtered"]
+End: TypeAlias = Literal["stop", "length", "tool_calls", "filtered", "paused"]
 """The reason why an answer ended."""
 
 
@@ -72,13 +73,15 @@ class Billing:
 class RawToolCall:
     """A tool call as received: the id may be missing, the arguments are text or an object.
 
-    `signature` must be sent back to the provider with the call.
+    `signature` must be sent back to the provider with the call. The arguments of a `custom` tool
+    are `{"input": text}`.
     """
 
     id: str | None
     name: str
     arguments: str | dict[str, Any] | None
     signature: str | None = None
+    custom: bool = False
 
 
 @dataclass(slots=True)
@@ -95,11 +98,31 @@ class ModelAnswer:
     tokens: Tokens | None = None
     media: list[Media] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
+    citations: list[Citation] = field(default_factory=list)
+    tool_results: list[ProviderToolResult] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         """True if there is neither content, nor tool calls, nor media."""
         return not (self.content or self.calls or self.media)
+
+
+def says_the_same(
+    message: Mapping[str, Any], content: str | None, calls: Sequence[RawToolCall]
+) -> bool:
+    """Return True if an assistant message still has the text and the calls of an answer."""
+    known = message.get("tool_calls", ())
+    same = (content or "") == (message.get("content") or "") and len(calls) == len(known)
+    return same and all(map(_is_same_call, calls, known))
+
+
+def _is_same_call(call: RawToolCall, known: Mapping[str, Any]) -> bool:
+    function, given = known["function"], call.arguments
+    if (call.id, call.name) != (known["id"], function["name"]):
+        return False
+    if not isinstance(given, dict):
+        given = parse_or_none((given or "{}").encode("utf-8", "replace"))
+    return bool(given == parse_or_none(function["arguments"].encode()))
 
 
 def new_call_id() -> str:

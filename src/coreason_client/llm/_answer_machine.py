@@ -25,10 +25,11 @@ from ._frames import FrameDecoder, FrameTooLarge
 from ._json import parse_or_none
 from ._plan import CallPlan
 from ._recovery import Recovery
-from ._reply import read_answer, read_reply, wrong_body
+from ._reply import add_before, read_answer, read_reply, wrong_body
 from ._route import ModelRoute
 from .errors import LLMError, LLMResponseError
 from .types import (
+    CitationDelta,
     Delta,
     Finish,
     ReasoningDelta,
@@ -239,7 +240,7 @@ class AnswerMachine:
             return
         yield from _as_deltas(outcome["data"])
         if before := self._recovery.before:
-            outcome["data"]["content"] = before + (outcome["data"]["content"] or "")
+            add_before(outcome["data"], before)
         yield from self._complete(outcome)
 
     def _read(self, events: Iterable[ServerSentEvent]) -> Iterator[Delta]:
@@ -343,11 +344,19 @@ def _as_deltas(data: ResponseData) -> Iterator[Delta]:
         yield ReasoningDelta(reasoning)
     if content := data["content"]:
         yield TextDelta(content)
+    for citation in data.get("citations", ()):
+        yield CitationDelta(citation)
     for index, call in enumerate(data["tool_calls"]):
         arguments = call.get("invalid_arguments")
         if arguments is None:
-            arguments = to_json(call["arguments"], inf_nan_mode="constants").decode()
+            given = call["arguments"]
+            is_text = call.get("custom", False)
+            arguments = given["input"] if is_text else _json_text(given)
         yield ToolCallDelta(index, call["id"], call["name"], arguments)
+
+
+def _json_text(arguments: dict[str, Any]) -> str:
+    return to_json(arguments, inf_nan_mode="constants").decode()
 
 
 class RawEvents:

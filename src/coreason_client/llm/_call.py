@@ -78,7 +78,9 @@ class ModelCall:
     and text. Roles are "system", "developer", "user", "assistant" and "tool"; an adapter receives
     "developer" only if the profile has `developer_role`. A tool call is
     `{"id", "type": "function", "function": {"name", "arguments": JSON text}}`, with the
-    `signature` that it was received with, if any. An assistant message may have `reasoning`, and
+    `signature` that it was received with, if any; a call of a custom tool has `"custom": True`, and
+    the arguments `{"input": text}`. A tool without the key `function` is the provider's own, and is
+    sent as it is. An assistant message may have `reasoning`, and
     the `provider_items` of the response that it was built from: a list of opaque objects for each
     provider name, which only that provider gets back. The last message may be the beginning of the
     answer: an assistant message with `"prefix": True`.

@@ -21,6 +21,7 @@ __all__ = [
     "check_response_format",
     "check_tool_choice",
     "check_tools",
+    "is_provider_tool",
 ]
 
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
@@ -235,6 +236,8 @@ def check_tools(tools: Any) -> Sequence[Mapping[str, Any]]:
         raise invalid("tools", "must be a list of tools", tools)
     known: set[str] = set()
     for index, tool in enumerate(tools):
+        if is_provider_tool(tool):
+            continue
         name = _check_tool(f"tools[{index}]", tool)
         if name in known:
             raise LLMRequestError(
@@ -244,10 +247,25 @@ def check_tools(tools: Any) -> Sequence[Mapping[str, Any]]:
     return tools
 
 
+def is_provider_tool(tool: Any) -> bool:
+    """Return True for a tool in the provider's own form: the provider checks it.
+
+    It has another type than "function", or, at Gemini and Bedrock, no type but only objects.
+    """
+    if not isinstance(tool, Mapping) or not tool or "function" in tool:
+        return False
+    kind = tool.get("type")
+    if kind is None:
+        return all(isinstance(value, Mapping) for value in tool.values())
+    return isinstance(kind, str) and kind not in ("", "function")
+
+
 def _check_tool(where: str, tool: Any) -> str:
     """Check a tool and return its name."""
     if not isinstance(tool, Mapping) or tool.get("type") != "function":
-        raise invalid(where, 'must be {"type": "function", "function": {…}}', tool)
+        raise invalid(
+            where, 'must be {"type": "function", "function": {…}}, or a tool of the provider', tool
+        )
     if unknown := tool.keys() - _TOOL_KEYS:
         raise LLMRequestError(f"{where} must not have {quoted(unknown)}: a tool has no such key")
     function = tool.get("function")
@@ -291,6 +309,6 @@ def check_tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str | 
             'must be "auto", "none", "required" or {"type": "function", "function": {"name": …}}',
             choice,
         )
-    if all(tool["function"]["name"] != name for tool in tools):
+    if all(tool.get("function", {}).get("name") != name for tool in tools):
         raise LLMRequestError(f"tool_choice must name a function in tools, got {name!r}")
     return f"tool:{name}"

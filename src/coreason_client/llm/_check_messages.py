@@ -14,7 +14,13 @@ from ._argument_errors import check_text, invalid, is_encodable, quoted
 from ._call import extension_of, mime_type_of
 from .errors import LLMRequestError
 
-__all__ = ["CheckedMessages", "check_messages", "check_next_messages", "check_part"]
+__all__ = [
+    "RESPONSE_KEYS",
+    "CheckedMessages",
+    "check_messages",
+    "check_next_messages",
+    "check_part",
+]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _KEYS: dict[str, frozenset[str]] = {
@@ -29,9 +35,14 @@ _KEYS: dict[str, frozenset[str]] = {
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _LISTS = (list, tuple)  # a constant, because `list | tuple` would build a union on every call
 _TEXT_ROLES = ("system", "developer", "user", "assistant")
-# Keys of our response objects that an assistant message may have; they are dropped.
-_RESPONSE_KEYS = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
-_PLAIN_CALL_KEYS = frozenset({"id", "name", "arguments", "signature", "invalid_arguments"})
+RESPONSE_KEYS = frozenset(
+    {"finish_reason", "filtered", "media", "parsed", "truncated"}
+    | {"citations", "tool_results", "paused"}
+)
+"""Keys of our response objects that are not part of a conversation."""
+_PLAIN_CALL_KEYS = frozenset(
+    {"id", "name", "arguments", "signature", "invalid_arguments", "custom"}
+)
 _WRAPPED_CALL_KEYS = frozenset({"id", "type", "function", "signature", "index"})
 
 
@@ -118,7 +129,7 @@ def _without_keys(
 
     So `{"role": "assistant", **response["data"]}` is a valid message.
     """
-    ignored = _RESPONSE_KEYS if role == "assistant" else frozenset[str]()
+    ignored = RESPONSE_KEYS if role == "assistant" else frozenset[str]()
     rejected = {key for key in unknown if message[key] is not None and key not in ignored}
     if rejected:
         raise LLMRequestError(
@@ -212,6 +223,12 @@ def _tool_call(where: str, call: Any) -> dict[str, Any]:
     """Check a tool call in our form or in OpenAI's, and return it in OpenAI's."""
     if not _is_object(call):
         raise invalid(where, "must be an object with id, name and arguments", call)
+    if _is_object(call.get("custom")):  # OpenAI's form of a custom tool
+        given = {
+            "name": call["custom"].get("name"),
+            "arguments": {"input": call["custom"].get("input")},
+        }
+        call = {"id": call.get("id"), **given, "custom": True}
     wrapped = "function" in call
     known = _WRAPPED_CALL_KEYS if wrapped else _PLAIN_CALL_KEYS
     if not call.keys() <= known:
@@ -237,6 +254,8 @@ def _tool_call(where: str, call: Any) -> dict[str, Any]:
         if not isinstance(signature, str):
             raise invalid(f"{where}.signature", "must be text", signature)
         checked["signature"] = signature
+    if call.get("custom") is True:
+        checked["custom"] = True
     return checked
 
 

@@ -12,7 +12,7 @@ The last message of a call is the beginning of the answer: an assistant message 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from ._adapter import Piece
@@ -21,7 +21,7 @@ from ._call import ModelCall
 from ._profile import ProviderProfile
 from ._route import ModelRoute
 from .errors import LLMRequestError
-from .types import Message, TextDelta
+from .types import Citation, CitationDelta, Message, TextDelta
 
 __all__ = [
     "FIELDS",
@@ -42,6 +42,7 @@ __all__ = [
     "prefix_of",
     "resume_url",
     "sent_messages",
+    "without_range",
 ]
 
 FIELDS: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
@@ -158,6 +159,8 @@ class Continuation:
                 if text:
                     self._new.append(text)
                     new.append(TextDelta(text))
+            elif isinstance(piece, CitationDelta):
+                new.append(CitationDelta(without_range(piece.citation)))
             else:
                 new.append(piece)
         return new
@@ -168,7 +171,14 @@ def continued(answer: ModelAnswer, prefix: str | None, profile: ProviderProfile)
     if prefix is None or not answer.content:
         return answer
     rest = Continuation(prefix, repeats=profile.repeats_prefix)
-    return replace(answer, content=rest.add(answer.content) + rest.flush())
+    cited = [without_range(citation) for citation in answer.citations]
+    return replace(answer, content=rest.add(answer.content) + rest.flush(), citations=cited)
+
+
+def without_range(citation: Citation) -> Citation:
+    """Return a citation without its range, for an answer whose text has changed."""
+    placed = {key: value for key, value in citation.items() if key not in ("start", "end")}
+    return cast("Citation", placed)
 
 
 # Calls that follow an answer which broke or is not valid.
@@ -181,7 +191,8 @@ def continued(answer: ModelAnswer, prefix: str | None, profile: ProviderProfile)
 
 def is_plain_text(call: ModelCall, received: ModelAnswer) -> bool:
     """Return True if what was received of an answer is text that a model can continue."""
-    only_text = not (received.calls or received.reasoning or received.media)
+    beside = received.calls or received.reasoning or received.media
+    only_text = not (beside or received.citations or received.tool_results)
     return call.schema is None and only_text and bool(received.content)
 
 

@@ -49,7 +49,8 @@ def generate_sync(
     Args:
         messages: the conversation; each message has a `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: the functions that the model may call, in the format of OpenAI.
+        tools: the functions that the model may call, in the format of OpenAI, and tools that the
+            provider runs, in its own.
         temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
             None for the provider's default.
         max_tokens: the maximum length of the answer, or None for the provider's default.
@@ -80,7 +81,8 @@ def stream_sync(
     Args:
         messages: the conversation; each message has a `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: the functions that the model may call, in the format of OpenAI.
+        tools: the functions that the model may call, in the format of OpenAI, and tools that the
+            provider runs, in its own.
         temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
             None for the provider's default.
         max_tokens: the maximum length of the answer, or None for the provider's default.
@@ -137,7 +139,7 @@ def models_sync(provider: str | None = None) -> list[ModelInfo]:
 def run_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
-    tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+    tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
@@ -151,7 +153,8 @@ def run_sync(
     Args:
         messages: the conversation; each message has a `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call, and
+            tools that the provider runs, in its own format.
         temperature: the sampling temperature, or None for the provider's default.
         max_tokens: the maximum length of each answer, or None for the provider's default.
         response_format: a JSON schema or a pydantic model for the last answer.
@@ -169,7 +172,7 @@ def run_sync(
 def run_stream_sync(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
-    tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+    tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
@@ -181,7 +184,8 @@ def run_stream_sync(
     Args:
         messages: the conversation; each message has a `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call, and
+            tools that the provider runs, in its own format.
         temperature: the sampling temperature, or None for the provider's default.
         max_tokens: the maximum length of each answer, or None for the provider's default.
         response_format: a JSON schema or a pydantic model for the last answer.

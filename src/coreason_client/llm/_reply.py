@@ -42,13 +42,14 @@ from ._classify import (
     malformed_failure,
     request_id,
 )
-from ._continuation import continued
+from ._continuation import continued, without_range
 from ._json import clean_text, is_finite, parse_or_none
 from ._plan import CallPlan
 from ._route import ModelRoute
 from .errors import LLMError, LLMFilteredError, LLMResponseError
 from .types import (
     Answered,
+    Citation,
     FinishReason,
     PartialData,
     PartialResponse,
@@ -60,6 +61,7 @@ from .types import (
 
 __all__ = [
     "JSONReply",
+    "add_before",
     "assemble",
     "call_flow",
     "dump_tokens",
@@ -188,7 +190,7 @@ def read_answer(
     try:
         answered = assemble(answer, plan.call, plan.price, parse_as)
         if before:
-            answered["data"]["content"] = before + (answered["data"]["content"] or "")
+            add_before(answered["data"], before)
         if answer.items:
             answered["data"]["provider_items"] = {plan.route.profile.name: answer.items}
         response: Response = {
@@ -208,6 +210,13 @@ def read_answer(
         correctable = error.invalid_because is not None and answer.end != "length"
         invalid = (answer.content or "") if correctable else None
         return answer_failure(plan.route, head, error, invalid=invalid, usage=usage)
+
+
+def add_before(data: ResponseData, before: str) -> None:
+    """Add the text that an answer continues; ranges within the answer would be wrong."""
+    data["content"] = before + (data["content"] or "")
+    if "citations" in data:
+        data["citations"] = [without_range(citation) for citation in data["citations"]]
 
 
 # The response object.
@@ -241,17 +250,17 @@ def assemble(answer: ModelAnswer, call: ModelCall, price: Price, parse_as: Any =
 
 
 def partial(answer: ModelAnswer, call: ModelCall, price: Price) -> PartialResponse:
-    """Return the received part of an answer; calls with broken arguments are left out."""
+    """Return the received part of an answer.
+
+    Calls with broken arguments are left out, and those of custom tools, which may be cut anywhere.
+    """
     calls = [
         _tool_call(raw, arguments)
         for raw in answer.calls
-        if (arguments := _arguments(raw)) is not None
+        if (arguments := _arguments(raw)) is not None and not raw.custom
     ]
     data: PartialData = {"content": answer.content, "tool_calls": calls}
-    if answer.reasoning:
-        data["reasoning"] = answer.reasoning
-    if answer.media:
-        data["media"] = answer.media
+    _add_beside_text(data, answer)
     if answer.end == "length":
         data["truncated"] = True
     return {"status": "partial", "data": data, "usage": usage_of(answer, call, price)}
@@ -263,15 +272,33 @@ def _response(answer: ModelAnswer, calls: list[ToolCall], usage: Usage) -> Answe
         "tool_calls": calls,
         "finish_reason": _finish_reason(answer, calls),
     }
+    _add_beside_text(data, answer)
+    if answer.end == "filtered":
+        data["filtered"] = True
+    if answer.end == "paused":
+        data["paused"] = True
+    if answer.end == "length" and calls:  # without calls, `finish_reason` is "length"
+        data["truncated"] = True
+    return {"status": "success", "data": data, "usage": usage}
+
+
+def _add_beside_text(data: ResponseData | PartialData, answer: ModelAnswer) -> None:
+    """Add what an answer has besides text and calls."""
     if answer.reasoning:
         data["reasoning"] = answer.reasoning
     if answer.media:
         data["media"] = answer.media
-    if answer.end == "filtered":
-        data["filtered"] = True
-    if answer.end == "length" and calls:  # without calls, `finish_reason` is "length"
-        data["truncated"] = True
-    return {"status": "success", "data": data, "usage": usage}
+    if answer.citations:
+        placed = [_placed(one, answer.content or "") for one in answer.citations]
+        data["citations"] = [one for at, one in enumerate(placed) if one and one not in placed[:at]]
+    if answer.tool_results:
+        data["tool_results"] = answer.tool_results
+
+
+def _placed(citation: Citation, content: str) -> Citation:
+    """Return a citation without its range if that is not in the text."""
+    inside = 0 <= citation.get("start", 0) <= citation.get("end", 0) <= len(content)
+    return citation if inside else without_range(citation)
 
 
 def _finish_reason(answer: ModelAnswer, calls: list[ToolCall]) -> FinishReason:
@@ -295,6 +322,8 @@ def _tool_call(raw: RawToolCall, arguments: dict[str, Any]) -> ToolCall:
     checked: ToolCall = {"id": raw.id or new_call_id(), "name": raw.name, "arguments": arguments}
     if raw.signature is not None:
         checked["signature"] = raw.signature
+    if raw.custom:
+        checked["custom"] = True
     return checked
 
 

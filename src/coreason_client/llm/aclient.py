@@ -107,7 +107,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         Args:
             messages: the conversation; each message has a `role` and `content`.
             model: the model, optionally as `provider/model`.
-            tools: the functions that the model may call, in the format of OpenAI.
+            tools: the functions that the model may call, in the format of OpenAI, and tools that
+                the provider runs, in its own.
             temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it),
                 or None for the provider's default.
             max_tokens: the maximum length of the answer, or None for the provider's default.
@@ -144,7 +145,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         Args:
             messages: the conversation; each message has a `role` and `content`.
             model: the model, optionally as `provider/model`.
-            tools: the functions that the model may call, in the format of OpenAI.
+            tools: the functions that the model may call, in the format of OpenAI, and tools that
+                the provider runs, in its own.
             temperature: the sampling temperature, as in `generate`.
             max_tokens: the maximum length of the answer, or None for the provider's default.
             response_format: a JSON schema or a pydantic model for the answer.
@@ -169,7 +171,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         self,
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
-        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
@@ -181,7 +183,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         Args:
             messages: the conversation; each message has a `role` and `content`.
             model: the model, optionally as `provider/model`.
-            tools: functions, `Tool` values and `MCPServer` values that the model may call.
+            tools: functions, `Tool` values and `MCPServer` values that the model may call, and
+                tools that the provider runs, in its own format.
             temperature: the sampling temperature, or None for the default of the provider.
             max_tokens: the maximum length of each answer, or None for the default of the provider.
             response_format: a JSON schema or a pydantic model for the last answer.
@@ -208,7 +211,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         self,
         messages: Sequence[Mapping[str, Any]],
         model: str = DEFAULT_MODEL,
-        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
@@ -220,7 +223,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         Args:
             messages: the conversation; each message has a `role` and `content`.
             model: the model, optionally as `provider/model`.
-            tools: functions, `Tool` values and `MCPServer` values that the model may call.
+            tools: functions, `Tool` values and `MCPServer` values that the model may call, and
+                tools that the provider runs, in its own format.
             temperature: the sampling temperature, or None for the default of the provider.
             max_tokens: the maximum length of each answer, or None for the default of the provider.
             response_format: a JSON schema or a pydantic model for the last answer.
@@ -305,7 +309,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
     def _new_run(
         self,
         messages: Sequence[Mapping[str, Any]],
-        tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None",
+        tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None",
         options: dict[str, Any],
     ) -> "AsyncRun":
         return _run_class()(cast("AsyncModelClient", self), messages, tools, options)

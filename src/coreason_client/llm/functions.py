@@ -65,7 +65,8 @@ async def generate(
     Args:
         messages: the conversation; each message has a `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: the functions that the model may call, in the format of OpenAI.
+        tools: the functions that the model may call, in the format of OpenAI, and tools that the
+            provider runs, in its own.
         temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
             None for the provider's default.
         max_tokens: the maximum length of the answer, or None for the provider's default.
@@ -96,7 +97,8 @@ def stream(
     Args:
         messages: the conversation; each message has a `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: the functions that the model may call, in the format of OpenAI.
+        tools: the functions that the model may call, in the format of OpenAI, and tools that the
+            provider runs, in its own.
         temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
             None for the provider's default.
         max_tokens: the maximum length of the answer, or None for the provider's default.
@@ -153,7 +155,7 @@ async def models(provider: str | None = None) -> list[ModelInfo]:
 async def run(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
-    tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+    tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
@@ -167,7 +169,8 @@ async def run(
     Args:
         messages: the conversation; each message has a `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call, and
+            tools that the provider runs, in its own format.
         temperature: the sampling temperature, or None for the provider's default.
         max_tokens: the maximum length of each answer, or None for the provider's default.
         response_format: a JSON schema or a pydantic model for the last answer.
@@ -185,7 +188,7 @@ async def run(
 def run_stream(
     messages: Sequence[Mapping[str, Any]],
     model: str = DEFAULT_MODEL,
-    tools: "Sequence[Callable[..., Any] | Tool | MCPServer] | None" = None,
+    tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
@@ -197,7 +200,8 @@ def run_stream(
     Args:
         messages: the conversation; each message has a `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
-        tools: functions, `Tool` values and `MCPServer` values that the model may call.
+        tools: functions, `Tool` values and `MCPServer` values that the model may call, and
+            tools that the provider runs, in its own format.
         temperature: the sampling temperature, or None for the provider's default.
         max_tokens: the maximum length of each answer, or None for the provider's default.
         response_format: a JSON schema or a pydantic model for the last answer.

@@ -8,6 +8,8 @@ from typing_extensions import TypeVar
 
 __all__ = [
     "CallOptions",
+    "Citation",
+    "CitationDelta",
     "Delta",
     "EmbeddingData",
     "EmbeddingResponse",
@@ -20,6 +22,7 @@ __all__ = [
     "OnBreak",
     "PartialData",
     "PartialResponse",
+    "ProviderToolResult",
     "ReasoningDelta",
     "Response",
     "ResponseData",
@@ -84,13 +87,15 @@ class ToolCall(TypedDict):
 
     `signature` is present if the provider needs it back with the call, as Gemini and Claude do.
     `invalid_arguments` is present only in a run: what the model sent instead of a JSON object;
-    `arguments` is then empty.
+    `arguments` is then empty. `custom` is present, and true, if the call is of a custom tool of
+    OpenAI, whose input is text: `arguments` is then `{"input": text}`.
     """
 
     id: str
     name: str
     arguments: dict[str, Any]
     signature: NotRequired[str]
+    custom: NotRequired[bool]
     invalid_arguments: NotRequired[str]
 
 
@@ -109,6 +114,45 @@ class Media(TypedDict):
     id: NotRequired[str]
 
 
+class Citation(TypedDict, total=False):
+    """A source of an answer; a key is absent if the provider does not send its value.
+
+    `content[start:end]` is the part of the answer that the source supports. `cited_text` is text of
+    the source. `source_id` is the provider's id of a source, such as that of a file; `document` is
+    the index of the source among the documents, or search results, of the request.
+    `source_start` and `source_end` (exclusive) say where in the source the text is, in characters,
+    pages or blocks: that is the `unit`.
+    """
+
+    title: str
+    url: str
+    source_id: str
+    cited_text: str
+    start: int
+    end: int
+    document: int
+    unit: Literal["char", "page", "block"]
+    source_start: int
+    source_end: int
+
+
+class ProviderToolResult(TypedDict):
+    """The use of a tool that the provider ran itself, in the same form for every provider.
+
+    `name` is the provider's name of the tool. `input` are the queries of a search, the URLs to
+    fetch, or the code to execute. `sources` are the results of a search, `output` is what the code
+    or the tool returned, `error` why it failed. `id` is present if the provider sends one.
+    """
+
+    kind: Literal["web_search", "web_fetch", "file_search", "code_execution", "mcp", "other"]
+    name: str
+    input: list[str]
+    id: NotRequired[str]
+    sources: NotRequired[list[Citation]]
+    output: NotRequired[str]
+    error: NotRequired[str]
+
+
 Parsed = TypeVar("Parsed", default=Any)
 """The type of the parsed answer: the class that was passed as `response_format`."""
 
@@ -119,8 +163,10 @@ class ResponseData(TypedDict, Generic[Parsed]):
     For type checkers `parsed` is always there, so that the answer to a call with `response_format`
     can be used as documented. It is absent without `response_format`, and beside tool calls.
     `truncated` is true if an answer with tool calls was cut off at `max_tokens`: the last call may
-    lack arguments. `provider_items` are the provider's own parts of the answer, by its name, which
-    it needs back with the message: the items of the Responses API.
+    lack arguments. `paused` is true if the provider has interrupted the answer while it uses its
+    own tools: send it back as the last message, and the answer goes on. `provider_items` are the
+    provider's own parts of the answer, by its name, which it needs back with the message: the items
+    of the Responses API, and blocks of tools that the provider runs.
     """
 
     content: str | None
@@ -128,8 +174,11 @@ class ResponseData(TypedDict, Generic[Parsed]):
     finish_reason: FinishReason
     reasoning: NotRequired[str]
     media: NotRequired[list[Media]]
+    citations: NotRequired[list[Citation]]
+    tool_results: NotRequired[list[ProviderToolResult]]
     filtered: NotRequired[bool]
     truncated: NotRequired[bool]
+    paused: NotRequired[bool]
     parsed: Parsed
     provider_items: NotRequired[dict[str, list[dict[str, Any]]]]
 
@@ -235,6 +284,8 @@ class PartialData(TypedDict):
     tool_calls: list[ToolCall]
     reasoning: NotRequired[str]
     media: NotRequired[list[Media]]
+    citations: NotRequired[list[Citation]]
+    tool_results: NotRequired[list[ProviderToolResult]]
     truncated: NotRequired[bool]
 
 
@@ -272,6 +323,13 @@ class ToolCallDelta:
 
 
 @dataclass(slots=True)
+class CitationDelta:
+    """A source of the answer; its range may be in text that was received before or comes later."""
+
+    citation: Citation
+
+
+@dataclass(slots=True)
 class Restarted:
     """The answer begins again: what was received before it is void.
 
@@ -296,4 +354,6 @@ class Finish:
     finish_reason: FinishReason
 
 
-Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | Restarted | UsageDelta | Finish
+Delta: TypeAlias = (
+    TextDelta | ReasoningDelta | ToolCallDelta | CitationDelta | Restarted | UsageDelta | Finish
+)

@@ -409,10 +409,11 @@ def test_a_run_leaves_no_such_call_in_the_cache() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tools": [5]}, r"tools\[0\] must be a function, a Tool or an MCPServer, got 5"),
+        ({"tools": [5]}, r"tools\[0\] must be a function, a Tool, an MCPServer or a tool .*got 5"),
         ({"tools": weather}, "tools must be a list"),
         ({"tools": [{"type": "function"}]}, r"tools\[0\] must be a function"),
         ({"tools": [weather, weather]}, "must be unique"),
+        ({"tools": [{"type": "custom", "name": "x"}]}, "tools.0. must not be a custom tool"),
         ({"tools": [lambda: 1]}, "letters, digits"),
         ({"tools": [Tool(weather, timeout=0)]}, r"tools\[0\]\.timeout"),
         ({"tools": [Tool(weather, on_restart="maybe")]}, "rerun"),  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from coreason_client.llm import AsyncLLMClient, RunResult
+from coreason_client.llm import AsyncLLMClient, LLMClient, RunResult
 from tests.llm.server import Provider, Replied, ServerInThread
 
 from .answers import KEY, MESSAGES
@@ -21,10 +21,10 @@ def reply(body: Any) -> Replied:
     return Replied(body=json.dumps(body).encode())
 
 
-def run(server: Provider, model: str, **options: Any) -> RunResult:
+def run(server: Provider, model: str, *tools: Any, **options: Any) -> RunResult:
     async def go() -> RunResult:
         async with AsyncLLMClient(KEY, server.url, max_retries=0, **options) as client:
-            return await client.run(MESSAGES, model, tools=[weather])
+            return await client.run(MESSAGES, model, tools=[weather, *tools])
 
     return asyncio.run(asyncio.wait_for(go(), 20))
 
@@ -95,3 +95,51 @@ def test_the_thinking_of_claude() -> None:
     ]
     assert [block.get("is_error") for block in results["content"]] == [None, True]
     assert results["content"][1]["content"][0]["text"] == "Error: ValueError: no such city"
+
+
+def test_blocks_of_server_side_tools_and_a_turn_that_pauses() -> None:
+    """What the provider's own tools did goes back unchanged, and the paused answer goes on."""
+    web = {"type": "web_search_20250305", "name": "web_search"}
+    searching = [
+        {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "w"}},
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "srv_1",
+            "content": [{"type": "web_search_result", "encrypted_content": "EqgfCioIARgB"}],
+        },
+    ]
+    calling = [
+        {"type": "text", "text": "I look. "},
+        {"type": "text", "text": "\n"},
+        {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Rome"}},
+    ]
+    usage = {"input_tokens": 3, "output_tokens": 2}
+    replies = [
+        {"content": searching, "stop_reason": "pause_turn", "usage": usage},
+        {"content": [*searching, *calling], "stop_reason": "tool_use", "usage": usage},
+        {"content": [{"type": "text", "text": "Blue."}], "stop_reason": "end_turn", "usage": usage},
+    ]
+    with ServerInThread(*map(reply, replies)) as server:
+        result = run(server, "anthropic/claude-sonnet-5", web)
+        sent = [received.json for received in server.received]
+    assert (result.text, result.turns) == ("Blue.", 3)
+    assert [tool["name"] for tool in sent[0]["tools"]] == ["weather", "web_search"]
+    assert sent[0]["tools"][1] == web
+    assert sent[1]["messages"][1:] == [{"role": "assistant", "content": searching}]
+    # One turn; blank text is rejected, so it is left out.
+    assert sent[2]["messages"][1]["content"] == [*searching, *searching, calling[0], calling[2]]
+    assert sent[2]["messages"][2]["content"][0]["tool_use_id"] == "toolu_1"
+    # An answer whose text was changed since, or another provider, gets only the text and the calls.
+    changed = [
+        {**message, "provider_items": message.get("provider_items")} for message in result.messages
+    ]
+    changed[2]["content"] = "I looked."
+    with ServerInThread(reply(replies[2]), reply({"message": {"content": "Hi"}})) as server:
+        with LLMClient(KEY, server.url, max_retries=0) as client:
+            client.generate([*changed, MESSAGES[0]], "anthropic/claude-sonnet-5")
+            client.generate([*changed, MESSAGES[0]], "ollama/qwen3")
+        edited, other = [received.json["messages"] for received in server.received]
+    kinds = [block["type"] for block in edited[1]["content"]]
+    assert kinds == ["server_tool_use", "web_search_tool_result", "text", "tool_use"]
+    assert [message["role"] for message in other][:4] == ["user", "assistant", "assistant", "tool"]
+    assert "provider_items" not in str(other)

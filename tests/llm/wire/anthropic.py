@@ -18,7 +18,13 @@ from coreason_client.llm.errors import (
     LLMResponseError,
     LLMServerError,
 )
-from coreason_client.llm.types import ReasoningDelta, TextDelta, ToolCallDelta
+from coreason_client.llm.types import (
+    Citation,
+    CitationDelta,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 
 from .case import Refused, Stream, Unary
 
@@ -88,6 +94,35 @@ CITY_SENT = {
     "additionalProperties": False,
 }
 CITY_TEXT = '{"name": "Paris", "people": 2103778}'
+
+
+WEB = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
+SEARCHED: list[dict[str, Any]] = [
+    {
+        "type": "server_tool_use",
+        "id": "srvtoolu_01",
+        "name": "web_search",
+        "input": {"query": "weather"},
+    },
+    {
+        "type": "web_search_tool_result",
+        "tool_use_id": "srvtoolu_01",
+        "content": [
+            {
+                "type": "web_search_result",
+                "url": "https://w.example",
+                "title": "W",
+                "encrypted_content": "EqgfCioIARgB",
+            }
+        ],
+    },
+    {"type": "mcp_tool_use", "id": "mcptoolu_01", "name": "x", "input": {}},
+]
+SUPPORTED = {
+    "type": "text",
+    "text": "rains.",
+    "citations": [{"type": "web_search_result_location", "cited_text": "x"}],
+}
 
 
 def says(text: Any, **more: Any) -> dict[str, Any]:
@@ -596,29 +631,31 @@ TOOLS: list[Unary] = [
         ),
     ),
     Unary(
-        name="what the server's own tools did is passed over",
+        name="what the server's own tools did",
         model=MODEL,
-        ask={"extra": {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}},
+        ask={"tools": [WEATHER, WEB]},
+        sent={**SENT, "tools": [SENT_WEATHER, WEB]},
         reply=reply(
-            {
-                "type": "server_tool_use",
-                "id": "srvtoolu_01",
-                "name": "web_search",
-                "input": {"query": "weather"},
-            },
-            {
-                "type": "web_search_tool_result",
-                "tool_use_id": "srvtoolu_01",
-                "content": [
-                    {"type": "web_search_result", "url": "https://w.example", "title": "W"}
-                ],
-            },
-            {"type": "mcp_tool_use", "id": "mcptoolu_01", "name": "x", "input": {}},
+            *SEARCHED,
             says("It ", citations=None),
-            says("rains.", citations=[{"type": "web_search_result_location", "cited_text": "x"}]),
+            SUPPORTED,
             usage=counted(server_tool_use={"web_search_requests": 1}),
         ),
-        data=said("It rains."),
+        data=said(
+            "It rains.",
+            citations=[{"cited_text": "x", "start": 3, "end": 9}],
+            tool_results=[
+                {
+                    "kind": "web_search",
+                    "name": "web_search",
+                    "input": ["weather"],
+                    "id": "srvtoolu_01",
+                    "sources": [{"url": "https://w.example", "title": "W"}],
+                },
+                {"kind": "mcp", "name": "x", "input": [], "id": "mcptoolu_01"},
+            ],
+            provider_items={"anthropic": [*SEARCHED, says("It "), SUPPORTED]},
+        ),
         usage=USAGE,
     ),
     Unary(
@@ -786,7 +823,6 @@ ANSWERS: list[Unary] = [
             ("stop_sequence", "stop"),
             ("max_tokens", "length"),
             ("model_context_window_exceeded", "length"),
-            ("pause_turn", "stop"),
             ("compaction", "stop"),
             ("something_new", "stop"),
             ("", "stop"),
@@ -1163,18 +1199,37 @@ WHOLE = [
     ends("tool_use"),
     STOP,
 ]
+REFUSED = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
+LOCATED = {
+    "type": "page_location",
+    "cited_text": "Rain.",
+    "document_index": 1,
+    "document_title": "Report",
+    "start_page_number": 2,
+    "end_page_number": 3,
+}
+FOUND: Citation = {
+    "title": "Report",
+    "cited_text": "Rain.",
+    "start": 0,
+    "end": 9,
+    "document": 1,
+    "unit": "page",
+    "source_start": 2,
+    "source_end": 3,
+}
 SERVED = [
     start(),
     opens(0, {**uses("srvtoolu_01", "web_search", {}), "type": "server_tool_use"}),
     fills(0, '{"query": "weather"}'),
     closes(0),
-    opens(1, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_01", "content": []}),
+    opens(1, {**SEARCHED[1], "content": REFUSED}),
     closes(1),
     opens(2, says("", citations=[])),
-    grows(2, "citations_delta", citation={"type": "web_search_result_location"}),
+    grows(2, "citations_delta", citation=LOCATED),
     writes(2, "It rains."),
     closes(2),
-    ends(server_tool_use={"web_search_requests": 1}, input_tokens=900),
+    ends("pause_turn", server_tool_use={"web_search_requests": 1}, input_tokens=900),
     STOP,
 ]
 THINKING = [
@@ -1320,12 +1375,32 @@ STREAMS: list[Unary] = [
         },
     ),
     Stream(
-        name="stream: what the server's own tools did is passed over",
+        name="stream: what the server's own tools did",
         model=MODEL,
         events=SERVED,
         complete_after=11,
-        deltas=[TextDelta("It rains.")],
-        data=said("It rains."),
+        deltas=[TextDelta("It rains."), CitationDelta(FOUND)],
+        data=said(
+            "It rains.",
+            paused=True,
+            citations=[FOUND],
+            tool_results=[
+                {
+                    "kind": "web_search",
+                    "name": "web_search",
+                    "input": ["weather"],
+                    "id": "srvtoolu_01",
+                    "error": "max_uses_exceeded",
+                }
+            ],
+            provider_items={
+                "anthropic": [
+                    SEARCHED[0],
+                    {**SEARCHED[1], "content": REFUSED},
+                    says("It rains.", citations=[LOCATED]),
+                ]
+            },
+        ),
         usage={"prompt_tokens": 900, "completion_tokens": 30, "total_tokens": 930},
     ),
     Stream(
@@ -1376,7 +1451,6 @@ STREAMS: list[Unary] = [
             ("stop_sequence", "stop"),
             ("max_tokens", "length"),
             ("model_context_window_exceeded", "length"),
-            ("pause_turn", "stop"),
             ("something_new", "stop"),
         )
     ),

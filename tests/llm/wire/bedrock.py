@@ -91,6 +91,10 @@ ANSWER_TOOL = {
 }
 
 
+SERVER = {"type": "server_tool_use"}
+RAN: dict[str, Any] = {"toolUseId": "s", "content": [{"json": {"a": 1}}], "status": "success"}
+
+
 def says(text: Any) -> dict[str, Any]:
     return {"text": text}
 
@@ -551,7 +555,8 @@ ANSWERS: list[Unary] = [
             SEALED,
             HIDDEN,
             says("I look."),
-            {"toolUse": {"toolUseId": "s", "name": "w", "input": {}, "type": "server_tool_use"}},
+            {"toolUse": {"toolUseId": "s", "name": "w", "input": {}, **SERVER}},
+            {"toolResult": RAN},
             uses(*PARIS),
             uses(*ROME),
             reason="tool_use",
@@ -559,6 +564,17 @@ ANSWERS: list[Unary] = [
         data={
             **called(PARIS, ROME, content="I look.", reasoning="They greet me."),
             "tool_calls": [signed(PARIS, SEALED, HIDDEN), *called(ROME)["tool_calls"]],
+            "tool_results": [
+                {"kind": "other", "name": "w", "input": [], "id": "s", "output": '{"a":1}'}
+            ],
+            "provider_items": {
+                "bedrock": [
+                    *(SEALED, HIDDEN, says("I look.")),
+                    {"toolUse": {"toolUseId": "s", "name": "w", "input": {}, **SERVER}},
+                    {"toolResult": RAN},
+                    *(uses(*PARIS), uses(*ROME)),
+                ]
+            },
         },
     ),
     Unary(
@@ -831,13 +847,22 @@ STREAMS: list[Unary] = [
             block_stop(3),
             tool_start(4, NOW[0], NOW[1]),
             block_stop(4),
-            tool_start(5, "srv", "web", type="server_tool_use"),
-            tool_delta(5, "{}"),
+            tool_start(5, "s", "nova_code_interpreter", **SERVER),
+            tool_delta(5, '{"snippet": "1+1"}'),
             block_stop(5),
+            event(
+                "contentBlockStart",
+                {"contentBlockIndex": 6, "start": {"toolResult": {**RAN, "content": None}}},
+            ),
+            event(
+                "contentBlockDelta",
+                {"contentBlockIndex": 6, "delta": {"toolResult": RAN["content"]}},
+            ),
+            block_stop(6),
             stop("tool_use"),
             META,
         ],
-        complete_after=20,
+        complete_after=23,
         deltas=[
             ReasoningDelta("They "),
             ReasoningDelta("greet me."),
@@ -850,6 +875,29 @@ STREAMS: list[Unary] = [
         data={
             **called(PARIS, NOW, content="I look.", reasoning="They greet me."),
             "tool_calls": [signed(PARIS, SEALED, HIDDEN), *called(NOW)["tool_calls"]],
+            "tool_results": [
+                {
+                    "kind": "code_execution",
+                    "name": "nova_code_interpreter",
+                    "input": ["1+1"],
+                    "id": "s",
+                    "output": '{"a":1}',
+                }
+            ],
+            "provider_items": {
+                "bedrock": [
+                    *(SEALED, HIDDEN, says("I look."), uses(*PARIS), uses(*NOW)),
+                    {
+                        "toolUse": {
+                            "toolUseId": "s",
+                            "name": "nova_code_interpreter",
+                            "input": {"snippet": "1+1"},
+                            **SERVER,
+                        }
+                    },
+                    {"toolResult": RAN},
+                ]
+            },
         },
         usage=USAGE,
     ),

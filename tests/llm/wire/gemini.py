@@ -588,7 +588,21 @@ READING: list[Unary] = [
             avgLogprobs=-0.02,
             safetyRatings=RATINGS,
         ),
-        {**HELLO, "media": [SEEN]},
+        {
+            **HELLO,
+            "media": [SEEN],
+            "tool_results": [
+                {"kind": "code_execution", "name": "code_execution", "input": ["print(1)"]}
+            ],
+            "provider_items": {
+                "gemini": [
+                    words("Hel"),
+                    {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
+                    {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
+                    words("lo!", thoughtSignature=SIGNATURE),
+                ]
+            },
+        },
     ),
     answers(
         "reasoning",

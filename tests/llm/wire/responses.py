@@ -764,7 +764,10 @@ ANSWERS: list[Unary] = [
         name="tools that the provider runs are carried",
         model=PRO,
         reply=response({"id": "ws_1", "type": "web_search_call"}, message()),
-        data=data(provider_items=carried({"id": "ws_1", "type": "web_search_call"}, message())),
+        data=data(
+            provider_items=carried({"id": "ws_1", "type": "web_search_call"}, message()),
+            tool_results=[{"kind": "web_search", "name": "web_search", "input": [], "id": "ws_1"}],
+        ),
     ),
     Unary(
         name="an image",

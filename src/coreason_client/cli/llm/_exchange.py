@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._text import usage_line
 from ..exits import ExitCode, Failure
-from ..output import Output, open_output, print_dimmed, print_stderr
+from ..output import Output, Source, open_output, print_dimmed, print_stderr
 from ._history import without_query
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class ModelExchange:
                 if not shown.stream:
                     output.write(response["data"]["content"] or "")
                 output.record(lambda: shown.record(response))
+            _show_sources(output, response)
         except LLMError as error:
             self._keep(error)
             raise _invalid_answer(error) or with_option_names(error) from None
@@ -158,6 +159,15 @@ class ModelExchange:
         if error.conversation is not None:
             self.usage = error.usage or self.usage
             self._follow(error.conversation)
+
+
+def _show_sources(output: Output, response: "Response") -> None:
+    from coreason_client.llm._citations import sources_of
+
+    cited = sources_of(response["data"].get("citations", ()))
+    rows = [(one.get("title") or uri, uri) for uri, one in cited.items()]
+    if rows:
+        output.sources([Source(number, *row) for number, row in enumerate(rows, 1)])
 
 
 def _invalid_answer(error: "LLMError") -> Failure | None:

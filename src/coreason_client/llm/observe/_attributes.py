@@ -194,7 +194,8 @@ def output_messages(data: Mapping[str, Any]) -> str:
 
 def tool_definitions(tools: Sequence[Mapping[str, Any]]) -> str:
     """Return the tools of a call."""
-    return as_json([{"type": "function", **mapping(tool.get("function"))} for tool in tools])
+    named = [mapping(tool.get("function", tool)) for tool in tools]
+    return as_json([{"type": "function", **tool} for tool in named])
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of
@@ -48,13 +48,15 @@ _MAX_ID = 64
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_.:-]", re.ASCII)
 
 
-def request_body(call: ModelCall) -> dict[str, Any]:
-    """Return the JSON body for a call.
+def request_body(
+    call: ModelCall, carried: Callable[[Message], list[dict[str, Any]]] = lambda _: []
+) -> dict[str, Any]:
+    """Return the JSON body for a call; `carried` returns the blocks that a message carries.
 
     Raises:
         LLMRequestError: the schema of the answer cannot be encoded.
     """
-    body = _conversation(call)
+    body = _conversation(call, carried)
     if config := _inference_config(call):
         body["inferenceConfig"] = config
     if tools := _tool_config(call):
@@ -89,14 +91,16 @@ def _set_cache_points(body: dict[str, Any], lifetime: PromptCache) -> None:
 # Messages.
 
 
-def _conversation(call: ModelCall) -> dict[str, Any]:
+def _conversation(
+    call: ModelCall, carried: Callable[[Message], list[dict[str, Any]]]
+) -> dict[str, Any]:
     """Return the fields `messages` and `system`."""
     system = [
         {"text": message["content"]}
         for message in call.messages
         if _is_system(message) and message["content"].strip()
     ]
-    turns = make_turns(call.messages, _blocks)
+    turns = make_turns(call.messages, lambda message: carried(message) or _blocks(message))
     if not turns:
         # At least one message is required, so lone system prompts become a user message.
         return {"messages": lone_prompts(system)}
@@ -141,11 +145,12 @@ def _sent_id(id_: str) -> str:
 def _tool_config(call: ModelCall) -> dict[str, Any] | None:
     """Return the tools and the choice among them, None without tools."""
     forced = _forces_tool(call)
-    functions = [tool["function"] for tool in call.tools]
+    functions = [tool["function"] for tool in call.tools if "function" in tool]
+    provided = [tool for tool in call.tools if "function" not in tool]
     used = [one for message in call.messages for one in message.get("tool_calls", ())]
     if call.tool_choice == "none" and not used:
-        functions = []
-    specs = [_tool(function) for function in functions]
+        functions, provided = [], []
+    specs: list[Mapping[str, Any]] = [*map(_tool, functions), *provided]
     if used and not specs:
         names = dict.fromkeys(one["function"]["name"] for one in used)
         specs = [_tool({"name": name}) for name in names]

@@ -7,14 +7,18 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
+from .._answer import RawToolCall, says_the_same
+from .._citations import Kind
 from .._json import items, text
 from ..types import Message
 
 __all__ = [
     "BEFORE_4_6",
+    "KINDS",
     "NO_TEMPERATURE",
     "Block",
     "call_input",
+    "carried_blocks",
     "default_max_tokens",
     "escaped_id",
     "lone_prompts",
@@ -187,6 +191,34 @@ def with_calls(
             blocks.extend(reasoning)
         blocks.append(tool_use(call))
     return blocks
+
+
+def carried_blocks(
+    message: Message,
+    provider: str,
+    read: Callable[[Sequence[Block]], tuple[str | None, list[RawToolCall]]],
+) -> list[Block]:
+    """Return the blocks that an assistant message carries for a provider.
+
+    Empty if there are none, or if the text or the calls of the message were changed since. `read`
+    returns the text and the calls in blocks.
+    """
+    carried = message.get("provider_items", {}).get(provider, ())
+    if not carried or not says_the_same(message, *read(carried)):
+        return []
+    return [dict(block) for block in carried]
+
+
+KINDS: Mapping[str, Kind] = {
+    "web_search": "web_search",
+    "nova_grounding": "web_search",
+    "web_fetch": "web_fetch",
+    "code_execution": "code_execution",
+    "bash_code_execution": "code_execution",
+    "text_editor_code_execution": "code_execution",
+    "nova_code_interpreter": "code_execution",
+}
+"""What the tools of a provider do, by their names; others are "other"."""
 
 
 def escaped_id(id_: str, not_allowed: re.Pattern[str]) -> str:

@@ -6,9 +6,12 @@
 * Strict mode, in which JSON schemas are enforced: every object forbids other properties and
   requires all of its own, and only some keywords are allowed. A schema that cannot be converted is
   sent unchanged, without strict mode.
+* Custom tools, whose input is text; the two APIs nest their definitions differently.
+* Citations of URLs.
 * Errors.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -16,18 +19,24 @@ from typing import Any, Literal
 
 from .._answer import ProviderFault
 from .._call import data_of
+from .._citations import citation
 from .._json import codes, count, error_reason, http_status, mapping, text
 from .._profile import ProviderProfile
+from ..types import Citation
 
 __all__ = [
+    "custom_input",
     "described_error",
     "error_of",
+    "flat_custom",
+    "nested_custom",
     "part_problem",
     "reasoning_mode",
     "reasons",
     "sent_content",
     "sent_schema",
     "strict_schema",
+    "url_citation",
 ]
 
 # Whether a model reasons, by the first matching prefix: always; by default, unless
@@ -225,6 +234,48 @@ def _keyword(key: str, value: Any, depth: int) -> Any:
     if closed or (key == "format" and isinstance(value, str) and value in _FORMATS):
         return value
     raise _NotStrict
+
+
+# Custom tools, and citations.
+
+
+def nested_custom(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a custom tool in the form of chat completions; it may have either form."""
+    if "custom" in tool:
+        return tool
+    custom = {key: value for key, value in tool.items() if key != "type"}
+    form = mapping(custom.get("format"))
+    if form.get("type") == "grammar" and "grammar" not in form:
+        grammar = {key: value for key, value in form.items() if key != "type"}
+        custom["format"] = {"type": "grammar", "grammar": grammar}
+    return {"type": "custom", "custom": custom}
+
+
+def flat_custom(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a custom tool in the form of the Responses API; it may have either form."""
+    flat = {"type": "custom", **mapping(tool.get("custom") or tool)}
+    form = mapping(flat.get("format"))
+    if "grammar" in form:
+        flat["format"] = {"type": "grammar", **mapping(form["grammar"])}
+    return flat
+
+
+def custom_input(call: Mapping[str, Any]) -> str:
+    """Return the text that a call of a custom tool has."""
+    return text(json.loads(call["function"]["arguments"], strict=False).get("input"))
+
+
+def url_citation(found: Mapping[str, Any], offset: int = 0) -> Citation:
+    """Return the citation in an annotation; `offset` is where the annotated text begins."""
+    start, end = count(found.get("start_index")), count(found.get("end_index"))
+    return citation(
+        title=found.get("title") or found.get("filename"),
+        url=found.get("url"),
+        source_id=found.get("file_id"),
+        cited_text=found.get("content"),
+        start=None if start is None else offset + start,
+        end=None if end is None else offset + end,
+    )
 
 
 # Errors.

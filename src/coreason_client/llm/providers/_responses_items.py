@@ -6,31 +6,42 @@ contains the items of the earlier turns, unchanged and in order. So an assistant
 them in `provider_items`, by the name of the provider: other providers cannot read them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from .._answer import RawToolCall, media_of
-from .._json import count, items, mapping, parse_or_none, text
-from ..types import Media
+from .._answer import RawToolCall, media_of, says_the_same
+from .._citations import Kind, citation, tool_result
+from .._json import count, items, mapping, text
+from ..types import Citation, Media, ProviderToolResult
+from ._openai import url_citation
 
 __all__ = [
+    "CALLS",
     "EventSequence",
     "ItemText",
     "Thoughts",
     "call_of",
     "carried_items",
+    "citations_of",
+    "cited",
     "image_of",
     "item_key",
     "items_of_message",
     "message_text",
     "reasoning_text",
     "texts_of",
+    "tool_results_of",
 ]
 
+CALLS = frozenset({"function_call", "custom_tool_call"})
+"""Types of items that request a call."""
+
 # Items whose whole content is in `content` and `tool_calls` of a message.
-_PLAIN = frozenset({"message", "function_call"})
+_PLAIN = CALLS | {"message"}
+# Annotations that cite; others are paths of files that the model has created.
+_CITES = frozenset({"url_citation", "file_citation", "container_file_citation"})
 
 
 def message_text(item: Mapping[str, Any]) -> tuple[str, bool]:
@@ -56,12 +67,14 @@ def reasoning_text(item: Mapping[str, Any]) -> str:
 
 
 def call_of(item: Mapping[str, Any]) -> RawToolCall:
-    """Return the tool call in a `function_call` item."""
+    """Return the tool call in an item of a type of `CALLS`, or in the event for its end."""
     arguments = item.get("arguments")
     if isinstance(arguments, dict):
         arguments = to_json(arguments).decode()
     id_ = text(item.get("call_id")) or text(item.get("id"))
-    return RawToolCall(id_ or None, text(item.get("name")), text(arguments))
+    custom = item.get("type") == "custom_tool_call"
+    given = {"input": text(item.get("input"))} if custom else text(arguments)
+    return RawToolCall(id_ or None, text(item.get("name")), given, custom=custom)
 
 
 def image_of(item: Mapping[str, Any]) -> list[Media]:
@@ -70,6 +83,75 @@ def image_of(item: Mapping[str, Any]) -> list[Media]:
     if item.get("type") != "image_generation_call" or not data:
         return []
     return [media_of(f"image/{text(item.get('output_format')) or 'png'}", data=data)]
+
+
+def citations_of(output: Iterable[Mapping[str, Any]]) -> list[Citation]:
+    """Return the citations of all messages, with ranges in the text of all messages."""
+    found: list[Citation] = []
+    offset = 0
+    for item in output:
+        for part in map(
+            mapping, items(item.get("content")) if item.get("type") == "message" else ()
+        ):
+            annotations = items(part.get("annotations"))
+            found += [one for one in (cited(note, offset) for note in annotations) if one]
+            offset += len(text(part.get("text")) or text(part.get("refusal")))
+    return found
+
+
+def cited(annotation: Any, offset: int) -> Citation:
+    """Return the citation in an annotation, empty if it cites nothing."""
+    known = mapping(annotation)
+    return url_citation(known, offset) if text(known.get("type")) in _CITES else {}
+
+
+def tool_results_of(output: Iterable[Mapping[str, Any]]) -> list[ProviderToolResult]:
+    """Return the uses of the provider's own tools."""
+    return [_TOOLS[kind](item) for item in output if (kind := text(item.get("type"))) in _TOOLS]
+
+
+def _web_search(item: Mapping[str, Any]) -> ProviderToolResult:
+    action = mapping(item.get("action"))
+    asked = [text(one) for one in items(action.get("queries")) or [action.get("query")]]
+    asked += [text(action.get("url")), text(action.get("pattern"))]
+    sources = [citation(url=mapping(one).get("url")) for one in items(action.get("sources"))]
+    kind: Kind = "web_search" if action.get("type", "search") == "search" else "web_fetch"
+    failed = "failed" if item.get("status") == "failed" else None
+    return tool_result(kind, "web_search", asked, id=item.get("id"), sources=sources, error=failed)
+
+
+def _file_search(item: Mapping[str, Any]) -> ProviderToolResult:
+    sources = [
+        citation(
+            title=one.get("filename"), source_id=one.get("file_id"), cited_text=one.get("text")
+        )
+        for one in map(mapping, items(item.get("results")))
+    ]
+    asked = map(text, items(item.get("queries")))
+    return tool_result("file_search", "file_search", asked, id=item.get("id"), sources=sources)
+
+
+def _code(item: Mapping[str, Any]) -> ProviderToolResult:
+    outputs = [mapping(one) for one in items(item.get("outputs"))]
+    output = [text(one.get("logs")) or text(one.get("url")) for one in outputs]
+    given = [text(item.get("code"))]
+    return tool_result(
+        "code_execution", "code_interpreter", given, id=item.get("id"), output=output
+    )
+
+
+def _mcp(item: Mapping[str, Any]) -> ProviderToolResult:
+    output, error = item.get("output"), item.get("error")
+    name, given = text(item.get("name")), [text(item.get("arguments"))]
+    return tool_result("mcp", name, given, id=item.get("id"), output=output, error=error)
+
+
+_TOOLS: Mapping[str, Callable[[Mapping[str, Any]], ProviderToolResult]] = {
+    "web_search_call": _web_search,
+    "file_search_call": _file_search,
+    "code_interpreter_call": _code,
+    "mcp_call": _mcp,
+}
 
 
 def carried_items(output: Iterable[Any]) -> list[dict[str, Any]]:
@@ -94,18 +176,8 @@ def items_of_message(message: Mapping[str, Any], provider: str) -> Sequence[dict
     """
     carried: Sequence[dict[str, Any]] = message.get("provider_items", {}).get(provider, ())
     content, _ = texts_of(carried)
-    calls = [call_of(item) for item in carried if item.get("type") == "function_call"]
-    known = message.get("tool_calls", ())
-    same = content == (message.get("content") or "") and len(calls) == len(known)
-    return carried if same and all(map(_is_same_call, calls, known)) else ()
-
-
-def _is_same_call(call: RawToolCall, known: Mapping[str, Any]) -> bool:
-    function = known["function"]
-    if (call.id, call.name) != (known["id"], function["name"]):
-        return False
-    given = parse_or_none(str(call.arguments).encode("utf-8", "replace"))
-    return bool(given == parse_or_none(function["arguments"].encode()))
+    calls = [call_of(item) for item in carried if text(item.get("type")) in CALLS]
+    return carried if says_the_same(message, content, calls) else ()
 
 
 def _input_item(item: Mapping[str, Any]) -> dict[str, Any]:

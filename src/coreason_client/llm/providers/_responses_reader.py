@@ -21,16 +21,20 @@ from .._cost import with_billing
 from .._json import codes, count, items, mapping, parse, text
 from ._openai import described_error, error_of
 from ._responses_items import (
+    CALLS,
     EventSequence,
     ItemText,
     Thoughts,
     call_of,
     carried_items,
+    citations_of,
+    cited,
     image_of,
     item_key,
     message_text,
     reasoning_text,
     texts_of,
+    tool_results_of,
 )
 
 __all__ = ["CallNumbers", "ResponsesReader", "end_of", "error_in", "tokens_of"]
@@ -91,6 +95,7 @@ class ResponsesReader(AnswerReader):
         "_numbers",
         "_refused",
         "_sequence",
+        "_starts",
         "_thoughts",
         "response_id",
     )
@@ -105,6 +110,7 @@ class ResponsesReader(AnswerReader):
         self._numbers = CallNumbers()
         self._arguments: dict[int, ItemText] = {}  # by call number
         self._items: Sequence[Mapping[str, Any]] = []  # complete
+        self._starts: dict[Any, int] = {}  # where the text of a part begins
 
     @property
     def sequence(self) -> int | None:
@@ -143,6 +149,8 @@ class ResponsesReader(AnswerReader):
         """Return the answer received so far, with the items that must be sent back."""
         answer = super().answer()
         answer.items = carried_items(self._items)
+        answer.citations = citations_of(self._items) or answer.citations
+        answer.tool_results = tool_results_of(self._items)
         return answer
 
     # Text and reasoning.
@@ -164,6 +172,14 @@ class ResponsesReader(AnswerReader):
         rest = self._message.missing(item_key(value), whole)
         return (self.add_text(rest),) if rest else ()
 
+    def _part_added(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        self._starts[item_key(value), value.get("content_index")] = sum(map(len, self._text))
+        return ()
+
+    def _annotation(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        offset = self._starts.get((item_key(value), value.get("content_index")), 0)
+        return self.add_citations([cited(value.get("annotation"), offset)])
+
     def _reasoning_delta(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         piece = text(value.get("delta"))
         return (self.add_reasoning(self._thoughts.add(value, piece)),) if piece else ()
@@ -177,12 +193,12 @@ class ResponsesReader(AnswerReader):
             self._message.begin()
         if kind == "reasoning":
             self._thoughts.begin()
-        if kind != "function_call":
+        if text(kind) not in CALLS:
             return ()
         # Its arguments are not used: they are empty, or the deltas repeat them.
         call = call_of(item)
         number = self._numbers.of_item(item, count(value.get("output_index")))
-        return self._add_call(number, call.id, call.name, "")
+        return self._add_call(number, call.id, call.name, "", custom=call.custom)
 
     def _item_done(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         item, index = mapping(value.get("item")), count(value.get("output_index"))
@@ -196,7 +212,7 @@ class ResponsesReader(AnswerReader):
         if kind == "reasoning":
             rest = self._thoughts.missing(item_key({**item, "output_index": index}), item)
             return (self.add_reasoning(rest),) if rest else ()
-        if kind == "function_call":
+        if text(kind) in CALLS:
             return self._call_done(self._numbers.of_item(item, index), item)
         self.media += [image for image in image_of(item) if image not in self.media]
         return ()
@@ -215,16 +231,24 @@ class ResponsesReader(AnswerReader):
     def _call_done(self, number: int, item: Mapping[str, Any]) -> Sequence[Piece]:
         call = call_of(item)
         received = self._arguments.setdefault(number, ItemText())
-        rest = received.missing(None, text(call.arguments))
+        rest = received.missing(None, _given(item))
         self._numbers.close(number)
-        return self._add_call(number, call.id, call.name, rest)
+        return self._add_call(number, call.id, call.name, rest, custom=call.custom)
 
     def _add_call(
-        self, number: int, id_: str | None, name: str | None, arguments: str
+        self,
+        number: int,
+        id_: str | None,
+        name: str | None,
+        arguments: str,
+        *,
+        custom: bool = False,
     ) -> Sequence[Piece]:
         known = self._calls.get(number)
         if known is None:
-            return self.add_tool_call(number, id=id_, name=name or None, arguments=arguments)
+            return self.add_tool_call(
+                number, id=id_, name=name or None, arguments=arguments, custom=custom
+            )
         if arguments or (id_ and known.generated_id):
             new_id = id_ if known.generated_id else None
             return self.add_tool_call(number, id=new_id, arguments=arguments)
@@ -258,6 +282,7 @@ class ResponsesReader(AnswerReader):
         if fault is not None:
             raise FaultReceived(fault)
         pieces = self._missing([mapping(item) for item in items(response.get("output"))])
+        pieces += self.add_citations(citations_of(self._items))
         self.end = "filtered" if self._refused else end_of(response)
         self.done = True
         return pieces
@@ -275,15 +300,20 @@ class ResponsesReader(AnswerReader):
         self._refused = self._refused or refused
         if rest := _rest_of(whole, self._text):
             pieces.append(self.add_text(rest))
-        calls = [item for item in output if item.get("type") == "function_call"]
+        calls = [item for item in output if text(item.get("type")) in CALLS]
         for position, item in enumerate(calls):
             number = self._numbers.of_final(item, position)
             pieces += self._call_done(number, item)
-            if (call := self._calls.get(number)) and (arguments := call_of(item).arguments):
-                call.arguments = [text(arguments)]
+            if (call := self._calls.get(number)) and (arguments := _given(item)):
+                call.arguments = [arguments]
         for item in output:
             self.media += [image for image in image_of(item) if image not in self.media]
         return pieces
+
+
+def _given(item: Mapping[str, Any]) -> str:
+    """Return the arguments of a call as text, or the text that is the input of a custom tool."""
+    return text(item.get("input")) or text(call_of(item).arguments)
 
 
 def _rest_of(whole: str, received: list[str]) -> str:
@@ -313,6 +343,10 @@ _EVENTS: Mapping[str, Callable[[ResponsesReader, Mapping[str, Any]], Sequence[Pi
     "response.reasoning_summary_text.delta": ResponsesReader._reasoning_delta,
     "response.function_call_arguments.delta": ResponsesReader._arguments_delta,
     "response.function_call_arguments.done": ResponsesReader._arguments_done,
+    "response.custom_tool_call_input.delta": ResponsesReader._arguments_delta,
+    "response.custom_tool_call_input.done": ResponsesReader._arguments_done,
+    "response.content_part.added": ResponsesReader._part_added,
+    "response.output_text.annotation.added": ResponsesReader._annotation,
     "response.completed": ResponsesReader._completed,
     "response.incomplete": ResponsesReader._incomplete,
     "response.failed": ResponsesReader._failed,

@@ -8,12 +8,15 @@
 * `input_tokens` does not include tokens read from or written to a cache. In a stream the input is
   counted at the start and the output at the end; later counts include the earlier ones.
 * A stream ends with `message_stop`; an `error` event ends it with an error, despite status 200.
+* Blocks of tools that the provider runs must be sent back unchanged, such as encrypted results. So
+  a message with such blocks carries all its blocks in `provider_items`.
 * The thinking of a model must be sent back, unchanged and signed, before the tool calls that
   followed it. Our messages carry it as the `signature` of the next call.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_json
@@ -21,13 +24,16 @@ from pydantic_core import to_json
 from .._adapter import Adapter, AnswerReader, Piece
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
 from .._call import ModelCall, PromptCache, cached_lists, data_of, is_text, text_of
+from .._citations import citation, texts, tool_result
 from .._cost import with_billing, with_iterations
-from .._json import codes, count, http_status, items, mapping, parse, text
+from .._json import codes, count, http_status, items, mapping, parse, parse_or_none, text
 from .._profile import ProviderProfile
-from ..types import Message
+from ..types import Citation, Message, ProviderToolResult
 from ._claude import (
+    KINDS,
     NO_TEMPERATURE,
     call_input,
+    carried_blocks,
     default_max_tokens,
     escaped_id,
     lone_prompts,
@@ -41,18 +47,20 @@ __all__ = ["ADAPTER", "Anthropic"]
 
 _HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
-# All other reasons, or none, mean "stop". Among them are `pause_turn`, which only server-side tools
-# cause, and `compaction`.
+# All other reasons, or none, mean "stop", among them `compaction`.
 _ENDS: Mapping[str, End] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "filtered",
     "tool_use": "tool_calls",
+    "pause_turn": "paused",
 }
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "none": "none", "required": "any"}
 
 _THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
+_SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
+_SERVER_TYPES = (*_SERVER_CALLS, "_tool_result")
 
 # Not allowed in the id of a tool call; ids of other providers may contain them.
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
@@ -77,13 +85,15 @@ class Anthropic(Adapter):
         """Return the JSON body for a call."""
         max_tokens = default_max_tokens(call.model) if call.max_tokens is None else call.max_tokens
         body: dict[str, Any] = {"model": call.model, "max_tokens": max_tokens}
-        body.update(_conversation(call.messages))
+        body.update(_conversation(call.messages, profile.name))
         if _takes_temperature(call):
             body["temperature"] = call.temperature
         if call.stop:
             body["stop_sequences"] = list(call.stop)
         if call.tools:
-            body["tools"] = [_tool(tool["function"]) for tool in call.tools]
+            body["tools"] = [
+                _tool(tool["function"]) if "function" in tool else tool for tool in call.tools
+            ]
             if call.tool_choice is not None:
                 body["tool_choice"] = _choice(call.tool_choice)
         # JSON without a schema has no parameter: the prompt has to ask for it.
@@ -110,6 +120,9 @@ class Anthropic(Adapter):
             end=_end(reply.get("stop_reason")),
             reasoning=_joined(blocks, "thinking"),
             tokens=with_billing(_tokens(mapping(reply.get("usage"))), reply),
+            items=_carried(blocks),
+            citations=_citations(blocks),
+            tool_results=_tool_results(blocks),
         )
         if answer.content or answer.calls or answer.reasoning or text(reply.get("stop_reason")):
             return answer
@@ -139,16 +152,23 @@ class Anthropic(Adapter):
 class AnthropicReader(AnswerReader):
     """Reads the events of one stream."""
 
-    __slots__ = ("_model", "_open", "_signature", "_thinking", "_thinking_blocks", "_usage")
+    __slots__ = ("_block", "_blocks", "_model", "_open", "_pieces", "_thinking_blocks", "_usage")
 
     def __init__(self) -> None:
         super().__init__()
         self._open: dict[int | None, int] = {}  # call numbers by block index
-        self._thinking: list[str] = []
-        self._signature = ""
+        self._block: dict[str, Any] | None = None  # the latest one, while it is incomplete
+        self._pieces: list[str] = []  # of its text, thinking or input
+        self._blocks: list[dict[str, Any]] = []  # complete
         self._thinking_blocks: list[dict[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._model = ""
+
+    def answer(self) -> ModelAnswer:
+        """Return the answer received so far, with the blocks that must be sent back."""
+        answer = super().answer()
+        answer.items, answer.tool_results = _carried(self._blocks), _tool_results(self._blocks)
+        return answer
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
         """Read one event; the type in its data takes precedence over its name.
@@ -191,40 +211,69 @@ class AnthropicReader(AnswerReader):
         delta = mapping(value.get("delta"))
         kind = delta.get("type")
         if kind == "text_delta":
-            piece = text(delta.get("text"))
-            return (self.add_text(piece),) if piece else ()
+            return self._add_text(text(delta.get("text")))
         if kind == "input_json_delta":
             number = self._open.get(count(value.get("index")))
             piece = text(delta.get("partial_json"))
+            self._pieces.append(piece)
             return (
                 self.add_tool_call(number, arguments=piece) if piece and number is not None else ()
             )
         if kind == "thinking_delta":
-            piece = text(delta.get("thinking"))
-            self._thinking.append(piece)
-            return (self.add_reasoning(piece),) if piece else ()
-        if kind == "signature_delta":
-            self._signature += text(delta.get("signature"))
+            return self._add_thinking(text(delta.get("thinking")))
+        if kind == "signature_delta" and self._block is not None:
+            self._block["signature"] = text(self._block.get("signature")) + text(
+                delta.get("signature")
+            )
+        if kind == "citations_delta" and self._block is not None:
+            known = items(self._block.get("citations"))
+            self._block["citations"] = [*known, mapping(delta.get("citation"))]
         return ()
 
-    def _block(self, value: dict[str, Any]) -> Sequence[Piece]:
+    def _add_text(self, piece: str) -> Sequence[Piece]:
+        if not piece:
+            return ()
+        added = self.add_text(piece)
+        self._pieces.append(added.text)
+        return (added,)
+
+    def _add_thinking(self, piece: str) -> Sequence[Piece]:
+        self._pieces.append(piece)
+        return (self.add_reasoning(piece),) if piece else ()
+
+    def _start_block(self, value: dict[str, Any]) -> Sequence[Piece]:
         """Read the start of a block, which may contain the complete block."""
-        self._end_thinking()
-        block = mapping(value.get("content_block"))
+        cited = self._end_block()
+        block = self._block = dict(mapping(value.get("content_block")))
         kind = block.get("type")
         if kind == "tool_use":
-            return self._tool_use(block, count(value.get("index")))
+            return [*cited, *self._tool_use(block, count(value.get("index")))]
         if kind == "text":
-            piece = text(block.get("text"))
-            return (self.add_text(piece),) if piece else ()
+            return [*cited, *self._add_text(text(block.get("text")))]
         if kind == "thinking":
-            piece = text(block.get("thinking"))
-            self._thinking.append(piece)
-            self._signature = text(block.get("signature"))
-            return (self.add_reasoning(piece),) if piece else ()
-        if kind == "redacted_thinking":
-            self._thinking_blocks.append(dict(block))
-        return ()
+            return [*cited, *self._add_thinking(text(block.get("thinking")))]
+        return cited
+
+    def _stop_block(self, value: dict[str, Any]) -> Sequence[Piece]:
+        return self._end_block()
+
+    def _end_block(self) -> list[Piece]:
+        """Complete the latest block, and return its citations: only now their range is known."""
+        block, pieces = self._block, "".join(self._pieces)
+        self._block, self._pieces = None, []
+        if block is None:
+            return []
+        kind = text(block.get("type"))
+        if kind in ("text", "thinking"):
+            block[kind] = pieces
+        elif pieces and "input" in block:
+            block["input"] = mapping(parse_or_none(pieces.encode("utf-8", "replace")))
+        self._blocks.append(block)
+        if kind == "redacted_thinking" or (kind == "thinking" and text(block.get("signature"))):
+            self._thinking_blocks.append(block)
+        if not block.get("citations"):
+            return []
+        return self.add_citations(_block_citations(block, sum(map(len, self._text))))
 
     def _tool_use(self, block: Mapping[str, Any], index: int | None) -> Sequence[Piece]:
         if not text(block.get("name")):  # not a call
@@ -243,14 +292,6 @@ class AnthropicReader(AnswerReader):
             number, id=id_, name=name, arguments=arguments, signature=signature
         )
 
-    def _end_thinking(self) -> None:
-        if self._signature:
-            thinking = "".join(self._thinking)
-            block = {"type": "thinking", "thinking": thinking, "signature": self._signature}
-            self._thinking_blocks.append(block)
-        self._thinking = []
-        self._signature = ""
-
     def _start(self, value: dict[str, Any]) -> Sequence[Piece]:
         message = mapping(value.get("message"))
         self._model = text(message.get("model"))
@@ -266,7 +307,7 @@ class AnthropicReader(AnswerReader):
 
     def _stop(self, value: dict[str, Any]) -> Sequence[Piece]:
         self.done = True
-        return ()
+        return self._end_block()
 
     def _error(self, value: dict[str, Any]) -> Sequence[Piece]:
         raise FaultReceived(
@@ -285,7 +326,8 @@ class AnthropicReader(AnswerReader):
 
 _EVENTS: Mapping[str, Callable[[AnthropicReader, dict[str, Any]], Sequence[Piece]]] = {
     "content_block_delta": AnthropicReader._delta,
-    "content_block_start": AnthropicReader._block,
+    "content_block_start": AnthropicReader._start_block,
+    "content_block_stop": AnthropicReader._stop_block,
     "message_start": AnthropicReader._start,
     "message_delta": AnthropicReader._change,
     "message_stop": AnthropicReader._stop,
@@ -307,17 +349,17 @@ def _set_breakpoints(body: dict[str, Any], lifetime: PromptCache) -> None:
         blocks[-1] = {**blocks[-1], "cache_control": mark}
 
 
-def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
+def _conversation(messages: Sequence[Message], provider: str) -> dict[str, Any]:
     """Return the fields `messages` and `system`."""
     system = [m["content"] for m in messages if m["role"] == "system" and m["content"].strip()]
-    turns = make_turns(messages, _blocks)
+    turns = make_turns(messages, partial(_blocks, provider))
     if not turns:
         # At least one message is required, so lone system prompts become a user message.
         return {"messages": lone_prompts([text_block(prompt) for prompt in system])}
     return {"system": "\n\n".join(system), "messages": turns} if system else {"messages": turns}
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _blocks(provider: str, message: Message) -> list[dict[str, Any]]:
     """Return the blocks of a message, none for a system prompt or a blank message."""
     if message["role"] == "system":
         return []
@@ -330,6 +372,8 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         if "is_error" in message:
             result["is_error"] = True
         return [{**result, "content": blocks} if blocks else result]
+    if carried := carried_blocks(message, provider, _content):
+        return [block for block in carried if block.get("type") != "text" or block["text"].strip()]
     return with_calls(blocks, message.get("tool_calls", ()), _is_signed, _tool_use)
 
 
@@ -385,6 +429,95 @@ def _calls(blocks: Iterable[Mapping[str, Any]]) -> Iterator[RawToolCall]:
             id_, name = text(block.get("id")) or None, text(block.get("name"))
             yield RawToolCall(id_, name, arguments, _signature(thinking))
             thinking = []
+
+
+def _content(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, list[RawToolCall]]:
+    return _joined(blocks, "text"), list(_calls(blocks))
+
+
+def _carried(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the blocks to send back; empty if `content` and `tool_calls` say the same."""
+    typed = [block for block in blocks if text(block.get("type"))]
+    if not any(block["type"].endswith(_SERVER_TYPES) for block in typed):
+        return []
+    # A request rejects `citations` that are null.
+    return [{key: one for key, one in block.items() if one is not None} for block in typed]
+
+
+def _citations(blocks: Sequence[Mapping[str, Any]]) -> list[Citation]:
+    found: list[Citation] = []
+    end = 0
+    for block in blocks:
+        if block.get("type") == "text":
+            end += len(text(block.get("text")))
+            found += _block_citations(block, end)
+    return found
+
+
+def _block_citations(block: Mapping[str, Any], end: int) -> list[Citation]:
+    """Return the citations of a text block, all of which support the whole block.
+
+    `end` is where the block ends in the text of the answer.
+    """
+    start = end - len(text(block.get("text")))
+    return [_citation(mapping(one), start, end) for one in items(block.get("citations"))]
+
+
+def _citation(location: Mapping[str, Any], start: int, end: int) -> Citation:
+    unit, first, last = _UNITS.get(text(location.get("type")), ("", "", ""))
+    source = text(location.get("source"))
+    is_url = "://" in source
+    return citation(
+        title=location.get("title") or location.get("document_title"),
+        url=source if is_url else location.get("url"),
+        source_id=location.get("file_id") or (None if is_url else source),
+        cited_text=location.get("cited_text"),
+        start=start,
+        end=end,
+        document=location.get("document_index", location.get("search_result_index")),
+        unit=unit,
+        source_start=location.get(first),
+        source_end=location.get(last),
+    )
+
+
+_UNITS: Mapping[str, tuple[str, str, str]] = {
+    "char_location": ("char", "start_char_index", "end_char_index"),
+    "page_location": ("page", "start_page_number", "end_page_number"),
+    "content_block_location": ("block", "start_block_index", "end_block_index"),
+    "search_result_location": ("block", "start_block_index", "end_block_index"),
+}
+
+
+def _tool_results(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderToolResult]:
+    """Return the uses of server-side tools; a result may be missing, if the answer is paused."""
+    results = {
+        text(block.get("tool_use_id")): block.get("content")
+        for block in blocks
+        if text(block.get("type")).endswith("_tool_result")
+    }
+    return [
+        _tool_result(block, results.get(text(block.get("id"))))
+        for block in blocks
+        if block.get("type") in _SERVER_CALLS
+    ]
+
+
+def _tool_result(use: Mapping[str, Any], content: Any) -> ProviderToolResult:
+    name, one = text(use.get("name")), mapping(content)
+    found = [mapping(result) for result in items(content)]
+    fetched = {"title": mapping(one.get("content")).get("title"), "url": one.get("url")}
+    is_mcp = use.get("type") == "mcp_tool_use"
+    output = [one.get("stdout"), one.get("stderr")] if "stdout" in one else None
+    return tool_result(
+        "mcp" if is_mcp else KINDS.get(name, "other"),
+        name,
+        texts(mapping(use.get("input")), "query", "url", "code", "command"),
+        id=use.get("id"),
+        sources=[citation(title=r.get("title"), url=r.get("url")) for r in [*found, fetched]],
+        output=content if is_mcp else output,
+        error=one.get("error_code"),
+    )
 
 
 def _as_text(value: Any) -> str:

@@ -5,7 +5,8 @@
   event, the usage.
 * `inputTokens` does not include tokens read from or written to a cache.
 * Signed reasoning becomes the `signature` of the tool call that follows it.
-* A `toolUse` may have a type; one of the type "server_tool_use" ran at the provider.
+* A `toolUse` may have a type; one of the type "server_tool_use" ran at the provider. A message with
+  such blocks carries all its blocks in `provider_items`, to be sent back.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +18,14 @@ from pydantic_core import to_json
 from .._adapter import Adapter, AnswerReader, Piece
 from .._answer import End, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens, media_of
 from .._call import ModelCall
+from .._citations import citation, texts, tool_result
 from .._cost import with_billing
 from .._frames import Framing
-from .._json import count, items, mapping, parse, text
+from .._json import count, items, mapping, parse, parse_or_none, text
 from .._profile import ProviderProfile
-from ..types import Media
+from ..types import Citation, Media, ProviderToolResult
 from ._bedrock_body import ANSWER_TOOL, is_signed, part_problem, request_body
+from ._claude import KINDS, carried_blocks
 
 __all__ = ["ADAPTER", "Bedrock"]
 
@@ -60,7 +63,7 @@ class Bedrock(Adapter):
         Raises:
             LLMRequestError: the schema of the answer cannot be encoded.
         """
-        return request_body(call)
+        return request_body(call, lambda message: carried_blocks(message, profile.name, _content))
 
     def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a complete answer.
@@ -81,6 +84,9 @@ class Bedrock(Adapter):
             reasoning="".join(map(_reasoning_of, blocks)),
             tokens=_tokens(reply),
             media=[media for block in blocks for media in _media(block.get("image"))],
+            items=_carried(blocks),
+            citations=_citations(blocks),
+            tool_results=_tool_results(blocks),
         )
         reason = text(reply.get("stopReason"))
         answer.end = _end(reason, usable=not answer.is_empty, forced=bool(forced))
@@ -105,7 +111,16 @@ class Bedrock(Adapter):
 class BedrockReader(AnswerReader):
     """Reads the events of one stream."""
 
-    __slots__ = ("_open", "_reasoning_blocks", "_signature", "_thinking")
+    __slots__ = (
+        "_block",
+        "_blocks",
+        "_cited",
+        "_open",
+        "_pieces",
+        "_reasoning_blocks",
+        "_signature",
+        "_thinking",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,6 +128,16 @@ class BedrockReader(AnswerReader):
         self._thinking: list[str] = []
         self._signature = ""
         self._reasoning_blocks: list[dict[str, Any]] = []
+        self._blocks: list[dict[str, Any]] = []  # complete
+        self._block: dict[str, Any] = {}  # the start of the latest one
+        self._pieces: list[str] = []  # of its text or input
+        self._cited: list[Any] = []  # its citations, or the contents of its tool result
+
+    def answer(self) -> ModelAnswer:
+        """Return the answer received so far, with the blocks that must be sent back."""
+        answer = super().answer()
+        answer.items, answer.tool_results = _carried(self._blocks), _tool_results(self._blocks)
+        return answer
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
         """Read one event.
@@ -135,7 +160,12 @@ class BedrockReader(AnswerReader):
         delta = mapping(value.get("delta"))
         piece = delta.get("text")
         if piece and isinstance(piece, str):
-            return (self.add_text(piece),)
+            added = self.add_text(piece)
+            self._pieces.append(added.text)
+            return (added,)
+        self._cited += [mapping(one) for one in items(delta.get("toolResult"))]
+        if "citation" in delta:
+            self._cited.append(mapping(delta["citation"]))
         if "toolUse" in delta:
             return self._arguments(count(value.get("contentBlockIndex")), delta["toolUse"])
         if "reasoningContent" in delta:
@@ -145,6 +175,7 @@ class BedrockReader(AnswerReader):
 
     def _arguments(self, index: int | None, use: Any) -> Sequence[Piece]:
         piece = _as_text(mapping(use).get("input"))
+        self._pieces.append(piece)
         if not piece or index not in self._open:
             return ()
         number = self._open[index]
@@ -155,7 +186,9 @@ class BedrockReader(AnswerReader):
     def _reasoning_delta(self, delta: Mapping[str, Any]) -> Sequence[Piece]:
         self._signature += text(delta.get("signature"))
         if redacted := text(delta.get("redactedContent")):
-            self._reasoning_blocks.append({"reasoningContent": {"redactedContent": redacted}})
+            block = {"reasoningContent": {"redactedContent": redacted}}
+            self._reasoning_blocks.append(block)
+            self._blocks.append(block)
         piece = text(delta.get("text"))
         if not piece:
             return ()
@@ -163,8 +196,12 @@ class BedrockReader(AnswerReader):
         return (self.add_reasoning(piece),)
 
     def _start(self, value: Mapping[str, Any]) -> Sequence[Piece]:
-        self._end_reasoning()
-        use = mapping(mapping(value.get("start")).get("toolUse"))
+        cited = self._end_block()
+        self._block = dict(mapping(value.get("start")))
+        return [*cited, *self._start_call(value)]
+
+    def _start_call(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        use = mapping(self._block.get("toolUse"))
         name = text(use.get("name"))
         index = count(value.get("contentBlockIndex"))
         self._open.pop(index, None)
@@ -180,13 +217,31 @@ class BedrockReader(AnswerReader):
         return self.add_tool_call(number, id=id_, name=name, signature=signature)
 
     def _stop_block(self, value: Mapping[str, Any]) -> Sequence[Piece]:
+        return self._end_block()
+
+    def _end_block(self) -> list[Piece]:
+        """Complete the latest block, and return its citations: only now their range is known."""
         self._end_reasoning()
-        return ()
+        block, given, cited = self._block, "".join(self._pieces), self._cited
+        self._block, self._pieces, self._cited = {}, [], []
+        if "toolUse" in block:
+            sent = mapping(parse_or_none(given.encode("utf-8", "replace")))
+            block = {"toolUse": {**mapping(block["toolUse"]), "input": sent}}
+        elif "toolResult" in block:
+            block = {"toolResult": {**mapping(block["toolResult"]), "content": cited}}
+        elif cited:
+            block = {"citationsContent": {"content": [{"text": given}], "citations": cited}}
+        elif given:
+            block = {"text": given}
+        self._blocks += [block] if block else []
+        return self.add_citations(_block_citations(block, sum(map(len, self._text))))
 
     def _end_reasoning(self) -> None:
         if self._signature:
             signed = {"text": "".join(self._thinking), "signature": self._signature}
-            self._reasoning_blocks.append({"reasoningContent": {"reasoningText": signed}})
+            block = {"reasoningContent": {"reasoningText": signed}}
+            self._reasoning_blocks.append(block)
+            self._blocks.append(block)
         self._thinking = []
         self._signature = ""
 
@@ -194,7 +249,7 @@ class BedrockReader(AnswerReader):
         usable = bool(self._text or self._calls or self.media)
         forced = None in self._open.values()
         self.end = _end(text(value.get("stopReason")), usable=usable, forced=forced)
-        return ()
+        return self._end_block()
 
     def _metadata(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         self.tokens = _tokens(value)
@@ -239,6 +294,88 @@ def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[RawToolCall]:
             id_, name = text(use.get("toolUseId")) or None, text(use.get("name"))
             yield RawToolCall(id_, name, arguments, _signature(reasoning))
             reasoning = []
+
+
+def _content(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, list[RawToolCall]]:
+    return "".join(map(_text_of, blocks)), list(_calls(blocks))
+
+
+def _carried(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the blocks to send back; empty if no tool ran at the provider."""
+    ran = any("toolResult" in block or _is_provider_call(block) for block in blocks)
+    return [dict(block) for block in blocks if block] if ran else []
+
+
+def _is_provider_call(block: Mapping[str, Any]) -> bool:
+    return mapping(block.get("toolUse")).get("type") == _PROVIDER_CALL
+
+
+def _citations(blocks: Sequence[Mapping[str, Any]]) -> list[Citation]:
+    found: list[Citation] = []
+    end = 0
+    for block in blocks:
+        end += len(_text_of(block))
+        found += _block_citations(block, end)
+    return found
+
+
+def _block_citations(block: Mapping[str, Any], end: int) -> list[Citation]:
+    """Return the citations of a block; `end` is where it ends in the text of the answer."""
+    start = end - len(_text_of(block))
+    cited = items(mapping(block.get("citationsContent")).get("citations"))
+    return [_citation(mapping(one), start, end) for one in cited]
+
+
+def _citation(given: Mapping[str, Any], start: int, end: int) -> Citation:
+    kind, location = next(iter(mapping(given.get("location")).items()), ("", {}))
+    location, source = mapping(location), text(given.get("source"))
+    is_url = "://" in source
+    return citation(
+        title=given.get("title"),
+        url=location.get("url") or (source if is_url else None),
+        source_id=None if is_url else source,
+        cited_text="".join(
+            text(mapping(one).get("text")) for one in items(given.get("sourceContent"))
+        ),
+        start=start,
+        end=end,
+        document=location.get("documentIndex", location.get("searchResultIndex")),
+        unit=_UNITS.get(kind),
+        source_start=location.get("start"),
+        source_end=location.get("end"),
+    )
+
+
+_UNITS: Mapping[str, str] = {
+    "documentChar": "char",
+    "documentPage": "page",
+    "documentChunk": "block",
+    "searchResultLocation": "block",
+}
+
+
+def _tool_results(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderToolResult]:
+    """Return the uses of tools that ran at the provider."""
+    results = {
+        text(result.get("toolUseId")): result
+        for result in (mapping(block.get("toolResult")) for block in blocks)
+    }
+    uses = [block["toolUse"] for block in blocks if _is_provider_call(block)]
+    return [_tool_result(use, results.get(text(use.get("toolUseId")), {})) for use in uses]
+
+
+def _tool_result(use: Mapping[str, Any], result: Mapping[str, Any]) -> ProviderToolResult:
+    name, failed = text(use.get("name")), result.get("status") == "error"
+    parts = [mapping(part) for part in items(result.get("content"))]
+    output = [part.get("json") or part.get("text") for part in parts]
+    return tool_result(
+        KINDS.get(name, "other"),
+        name,
+        texts(mapping(use.get("input")), "query", "code", "snippet"),
+        id=use.get("toolUseId"),
+        output=None if failed else output,
+        error=output if failed else None,
+    )
 
 
 def _media(image: Any) -> list[Media]:

@@ -6,12 +6,14 @@
   result is a `functionResponse` of the user. The results of one turn must be in one message.
 * A result must have the name of its function; it is looked up by the id of the call.
 * The `thoughtSignature` of a call must be sent back with it.
+* Sources are in the `groundingMetadata` of a candidate, with ranges in bytes. Parts of tools that
+  the provider runs are sent back: a message with such parts carries all in `provider_items`.
 * `STOP` also ends an answer with function calls; some finish reasons mean that the answer failed.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -27,12 +29,14 @@ from .._answer import (
     RawToolCall,
     Tokens,
     media_of,
+    says_the_same,
 )
 from .._call import ModelCall, Schema, data_of, mime_type_of
+from .._citations import citation, tool_result
 from .._cost import with_billing
 from .._json import count, http_status, items, mapping, parse, text
 from .._profile import ProviderProfile
-from ..types import Media, Message
+from ..types import Citation, Media, Message, ProviderToolResult
 
 __all__ = ["ADAPTER", "VERTEX", "Gemini", "Vertex"]
 
@@ -98,6 +102,9 @@ _IMAGE_TYPES = {
 }
 """MIME types by file extension; for other extensions none is sent."""
 
+_PROVIDER_PARTS = frozenset({"executableCode", "codeExecutionResult", "toolCall", "toolResponse"})
+_SOURCES = frozenset({"groundingMetadata", "citationMetadata", "urlContextMetadata"})
+_CHUNKS = ("web", "retrievedContext", "maps", "image")
 _PUBLISHER = "/publishers/google"
 _QUERY = re.compile("[?#]")
 _DELAY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)s", re.ASCII)
@@ -125,7 +132,8 @@ class Gemini(Adapter):
             if message["role"] == "system"
             for part in _parts(message.get("content"))
         ]
-        contents = _contents(call.messages, signed=_REQUIRES_SIGNATURE.match(model) is not None)
+        signed = _REQUIRES_SIGNATURE.match(model) is not None
+        contents = _contents(call.messages, profile.name, signed=signed)
         body: dict[str, Any] = {"contents": contents}
         if system and (not contents or model.startswith(_WITHOUT_SYSTEM)):
             # A request without contents is rejected, so the system prompt becomes a user message.
@@ -133,8 +141,11 @@ class Gemini(Adapter):
         elif system:
             body["systemInstruction"] = {"parts": system}
         if call.tools:
-            body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in call.tools]}]
-            if call.tool_choice is not None:
+            declared = [_declaration(tool) for tool in call.tools if "function" in tool]
+            body["tools"] = [tool for tool in call.tools if "function" not in tool]
+            if declared:
+                body["tools"].insert(0, {"functionDeclarations": declared})
+            if declared and call.tool_choice is not None:
                 body["toolConfig"] = {"functionCallingConfig": _choice(call.tool_choice)}
         if config := _config(call):
             body["generationConfig"] = config
@@ -148,22 +159,9 @@ class Gemini(Adapter):
         """
         reply = mapping(reply)
         candidate = _candidate(reply)
-        content: list[str] = []
-        reasoning: list[str] = []
-        calls: list[RawToolCall] = []
-        media: list[Media] = []
-        for part in _parts_of(candidate):
-            media += _media(part)
-            piece = text(part.get("text"))
-            if piece:
-                (reasoning if part.get("thought") is True else content).append(piece)
-            call = mapping(part.get("functionCall"))
-            name = text(call.get("name"))
-            if name:
-                arguments = call.get("args")
-                if not isinstance(arguments, dict):
-                    arguments = _arguments(arguments)
-                calls.append(RawToolCall(_id(call), name, arguments, _signature(part)))
+        parts = _parts_of(candidate)
+        content, calls = _content(parts)
+        media = [one for part in parts for one in _media(part)]
         usable = bool(content or calls or media)
         end = _end(reply, candidate, usable=usable)
         if end is None and not usable:
@@ -171,12 +169,17 @@ class Gemini(Adapter):
                 "the answer must have a candidate with content, calls or a finishReason, got none"
             )
         return ModelAnswer(
-            content="".join(content) or None,
+            content=content or None,
             calls=calls,
             end=end or "stop",
-            reasoning="".join(reasoning),
+            reasoning="".join(
+                text(part.get("text")) for part in parts if part.get("thought") is True
+            ),
             tokens=with_billing(_tokens(reply.get("usageMetadata")), reply),
             media=media,
+            items=_carried(parts),
+            citations=[*_citations(candidate, content)],
+            tool_results=[*_tool_results([candidate], parts)],
         )
 
     def reader(self) -> AnswerReader:
@@ -212,7 +215,24 @@ class Vertex(Gemini):
 class _GeminiReader(AnswerReader):
     """Reads a stream of complete responses."""
 
-    __slots__ = ()
+    __slots__ = ("_parts", "_sources")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[Mapping[str, Any]] = []
+        self._sources: list[Mapping[str, Any]] = []  # candidates with sources
+
+    def answer(self) -> ModelAnswer:
+        """Return the answer received so far, with the parts that must be sent back."""
+        answer = super().answer()
+        answer.citations = self._cited()
+        answer.items = _carried(self._parts)
+        answer.tool_results = [*_tool_results(self._sources, self._parts)]
+        return answer
+
+    def _cited(self) -> list[Citation]:
+        content = "".join(self._text)
+        return [one for known in self._sources for one in _citations(known, content)]
 
     def read(self, data: bytes, event: bytes) -> Sequence[Piece]:
         """Read one event; a list of responses, sent without SSE, counts as several events.
@@ -234,6 +254,7 @@ class _GeminiReader(AnswerReader):
             piece = part["text"]
             if piece.__class__ is str and len(part) == 1 and _has_only_content(reply, candidate):
                 self._count(reply)
+                self._parts.append(part)
                 return (self.add_text(piece),) if piece else ()
         except (KeyError, TypeError, ValueError):
             pass
@@ -250,6 +271,7 @@ class _GeminiReader(AnswerReader):
                 raise FaultReceived(fault)
         candidate = _candidate(reply)
         pieces: list[Piece] = []
+        self._parts += _parts_of(candidate)
         for part in _parts_of(candidate):
             piece = part.get("text")
             if piece and isinstance(piece, str):
@@ -263,6 +285,10 @@ class _GeminiReader(AnswerReader):
         end = _end(reply, candidate, usable=usable)
         if end is not None:
             self.end = end
+        if not _SOURCES.isdisjoint(candidate):
+            self._sources.append(candidate)
+        if self.end is not None and self._sources:  # ranges may be in text that comes before it
+            pieces += self.add_citations(self._cited())
         return pieces
 
     def _count(self, reply: Mapping[str, Any]) -> None:
@@ -293,7 +319,7 @@ class _GeminiReader(AnswerReader):
 # Building requests.
 
 
-def _contents(messages: Sequence[Message], *, signed: bool) -> list[dict[str, Any]]:
+def _contents(messages: Sequence[Message], provider: str, *, signed: bool) -> list[dict[str, Any]]:
     """Return the messages, with all tool results of a turn in one message."""
     contents: list[dict[str, Any]] = []
     names: dict[str, str] = {}  # function names by call id
@@ -309,6 +335,7 @@ def _contents(messages: Sequence[Message], *, signed: bool) -> list[dict[str, An
             results = None
             parts = _parts(message.get("content"))
             parts += _calls(items(message.get("tool_calls")), names, signed=signed)
+            parts = _carried_parts(message, provider) or parts
             if parts:
                 contents.append({"role": _ROLES[role], "parts": parts})
     return contents
@@ -433,6 +460,7 @@ def _has_only_content(reply: Mapping[str, Any], candidate: Mapping[str, Any]) ->
     """Return True if an event has only content: no end and no error."""
     return not (
         "finishReason" in candidate
+        or not _SOURCES.isdisjoint(candidate)
         or candidate.get("index")
         or "promptFeedback" in reply
         or "error" in reply
@@ -442,6 +470,112 @@ def _has_only_content(reply: Mapping[str, Any], candidate: Mapping[str, Any]) ->
 def _parts_of(candidate: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     parts = mapping(candidate.get("content")).get("parts")
     return [part for part in items(parts) if isinstance(part, dict)]
+
+
+def _content(parts: Sequence[Mapping[str, Any]]) -> tuple[str, list[RawToolCall]]:
+    """Return the text and the calls in parts."""
+    calls: list[RawToolCall] = []
+    for part in parts:
+        call = mapping(part.get("functionCall"))
+        if name := text(call.get("name")):
+            arguments = call.get("args")
+            if not isinstance(arguments, dict):
+                arguments = _arguments(arguments)
+            calls.append(RawToolCall(_id(call), name, arguments, _signature(part)))
+    return "".join(text(p.get("text")) for p in parts if p.get("thought") is not True), calls
+
+
+def _carried(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parts to send back; empty if no tool ran at the provider."""
+    ran = any(not _PROVIDER_PARTS.isdisjoint(part) for part in parts)
+    return [dict(part) for part in parts if part != {"text": ""}] if ran else []
+
+
+def _carried_parts(message: Message, provider: str) -> list[dict[str, Any]]:
+    """Return the parts that a message carries; empty if its text or calls were changed since."""
+    carried = message.get("provider_items", {}).get(provider, ())
+    return [*carried] if carried and says_the_same(message, *_content(carried)) else []
+
+
+# Sources, and tools that the provider runs.
+
+
+def _citations(candidate: Mapping[str, Any], content: str) -> Iterator[Citation]:
+    """Yield the citations of a candidate; `content` is the text of the answer."""
+    grounding = mapping(candidate.get("groundingMetadata"))
+    chunks = [_source(chunk) for chunk in items(grounding.get("groundingChunks"))]
+    supported: set[int] = set()
+    for support in map(mapping, items(grounding.get("groundingSupports"))):
+        place = _range(mapping(support.get("segment")), content)
+        for index in map(count, items(support.get("groundingChunkIndices"))):
+            if index is not None and index < len(chunks):
+                supported.add(index)
+                yield {**chunks[index], **place}
+    yield from (chunk for index, chunk in enumerate(chunks) if index not in supported)
+    cited = mapping(candidate.get("citationMetadata"))
+    for one in map(mapping, items(cited.get("citationSources") or cited.get("citations"))):
+        found = citation(url=one.get("uri"), title=one.get("title"))
+        if found:
+            yield {**found, **_range(one, content)}
+
+
+def _source(chunk: Any) -> Citation:
+    found = mapping(next(filter(None, map(mapping(chunk).get, _CHUNKS)), None))
+    return citation(
+        title=found.get("title"),
+        url=found.get("uri"),
+        source_id=found.get("documentName") or found.get("placeId"),
+        cited_text=found.get("text"),
+    )
+
+
+def _range(segment: Mapping[str, Any], content: str) -> Citation:
+    """Return the range of a segment in characters; the provider counts bytes of UTF-8.
+
+    The provider leaves out a start of zero. If the segment has its text, that decides.
+    """
+    start, end = count(segment.get("startIndex")) or 0, count(segment.get("endIndex"))
+    encoded, known = content.encode("utf-8", "replace"), text(segment.get("text"))
+    if end is None or not start <= end <= len(encoded):
+        return {}
+    first, last = (len(encoded[:at].decode(errors="ignore")) for at in (start, end))
+    if known and content[first:last] != known:  # it counts from the beginning of a part
+        first = content.find(known)
+        last = first + len(known)
+    return {"start": first, "end": last} if first >= 0 else {}
+
+
+def _tool_results(
+    candidates: Sequence[Mapping[str, Any]], parts: Sequence[Mapping[str, Any]]
+) -> Iterator[ProviderToolResult]:
+    """Yield the uses of tools; the result of code follows it."""
+    for index, part in enumerate(parts):
+        if code := mapping(part.get("executableCode")):
+            rest = (mapping(later.get("codeExecutionResult")) for later in parts[index + 1 :])
+            result = next(filter(None, rest), {})
+            failed = text(result.get("outcome")) not in ("", "OUTCOME_OK")
+            output = result.get("output")
+            yield tool_result(
+                *("code_execution", "code_execution", [text(code.get("code"))]),
+                id=code.get("id"),
+                output=None if failed else output,
+                error=(output or result.get("outcome")) if failed else None,
+            )
+    for candidate in candidates:
+        yield from _searches(mapping(candidate.get("groundingMetadata")))
+        fetched = mapping(candidate.get("urlContextMetadata")).get("urlMetadata")
+        for url in map(mapping, items(fetched)):
+            asked, status = text(url.get("retrievedUrl")), text(url.get("urlRetrievalStatus"))
+            failed = not status.endswith("SUCCESS")
+            yield tool_result("web_fetch", "url_context", [asked], error=status if failed else None)
+
+
+def _searches(grounding: Mapping[str, Any]) -> Iterator[ProviderToolResult]:
+    sources = [_source(chunk) for chunk in items(grounding.get("groundingChunks"))]
+    if queries := items(grounding.get("webSearchQueries")):
+        yield tool_result("web_search", "google_search", map(text, queries), sources=sources)
+    if queries := items(grounding.get("retrievalQueries")):
+        yield tool_result("file_search", "file_search", map(text, queries), sources=sources)
 
 
 def _end(reply: Mapping[str, Any], candidate: Mapping[str, Any], *, usable: bool) -> End | None:

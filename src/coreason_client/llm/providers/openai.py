@@ -5,7 +5,7 @@ provider, because they do not conflict.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -25,11 +25,23 @@ from .._answer import (
     joined_audio,
 )
 from .._call import ModelCall, cache_key
+from .._citations import citation
 from .._cost import with_billing
 from .._json import count, items, mapping, parse, text
 from .._profile import ProviderProfile
-from ..types import Media
-from ._openai import error_of, part_problem, reasoning_mode, reasons, sent_content, sent_schema
+from ..errors import LLMRequestError
+from ..types import Citation, Media
+from ._openai import (
+    custom_input,
+    error_of,
+    nested_custom,
+    part_problem,
+    reasoning_mode,
+    reasons,
+    sent_content,
+    sent_schema,
+    url_citation,
+)
 
 __all__ = ["ADAPTER"]
 
@@ -47,10 +59,12 @@ _ENDS: Mapping[str, End] = {
 # The keys of a message that may have something besides its text.
 _BESIDE_TEXT = (
     *("tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"),
-    *("images", "audio"),
+    *("images", "audio", "annotations"),
 )
+_SOURCES = frozenset({"search_results", "citations"})  # of a reply of Perplexity or xAI
 _FAILED = frozenset({"error", "network_error"})
 _DONE = b"[DONE]"
+_ONLY_FUNCTIONS = frozenset({"openai", "azure"})  # providers whose chat has no tools of its own
 _PLAIN_ROLES = ("system", "developer", "user")
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}", re.ASCII)
 
@@ -74,7 +88,7 @@ class OpenAI(Adapter):
         if call.max_tokens is not None:
             body[_max_tokens_field(call.model, profile)] = call.max_tokens
         if call.tools:
-            body["tools"] = list(call.tools)
+            body["tools"] = [_tool(tool, index, profile) for index, tool in enumerate(call.tools)]
         if call.tool_choice is not None:
             body["tool_choice"] = _tool_choice(call.tool_choice, profile)
         if call.schema is not None:
@@ -97,6 +111,7 @@ class OpenAI(Adapter):
                 content.__class__ is str
                 and choice["finish_reason"] == "stop"
                 and not any(map(message.get, _BESIDE_TEXT))
+                and _SOURCES.isdisjoint(reply)
             ):
                 return ModelAnswer(content, tokens=with_billing(_tokens(reply), reply))
         except (KeyError, ValueError, TypeError, AttributeError):
@@ -122,6 +137,10 @@ class OpenAI(Adapter):
             reasoning=reasoning,
             tokens=with_billing(_tokens(reply), reply),
             media=_media(message),
+            citations=[
+                *_references(message.get("content"), _Supported()),
+                *_sources(reply, message),
+            ],
         )
 
     def reader(self) -> AnswerReader:
@@ -179,8 +198,11 @@ def _message(message: Mapping[str, Any], profile: ProviderProfile) -> Mapping[st
 
 
 def _sent_call(call: Mapping[str, Any], profile: ProviderProfile) -> Mapping[str, Any]:
-    sent = {key: value for key, value in call.items() if key != "signature"}
-    return {**sent, "id": _sent_id(call["id"], profile)}
+    id_ = _sent_id(call["id"], profile)
+    if call.get("custom"):
+        custom = {"name": call["function"]["name"], "input": custom_input(call)}
+        return {"id": id_, "type": "custom", "custom": custom}
+    return {"id": id_, "type": "function", "function": call["function"]}
 
 
 def _sent_id(id_: str, profile: ProviderProfile) -> str:
@@ -200,6 +222,19 @@ def _add_sampling(body: dict[str, Any], call: ModelCall) -> None:
 def _max_tokens_field(model: str, profile: ProviderProfile) -> str:
     # A model that reasons rejects the older field at every provider.
     return profile.max_tokens_field if reasoning_mode(model) == "never" else "max_completion_tokens"
+
+
+def _tool(tool: Mapping[str, Any], index: int, profile: ProviderProfile) -> Mapping[str, Any]:
+    kind = tool.get("type")
+    if kind == "custom":
+        return nested_custom(tool)
+    if kind != "function" and profile.name in _ONLY_FUNCTIONS:
+        raise LLMRequestError(
+            f"tools[{index}] must be a function or a custom tool: {profile.name} has its own tools "
+            'only in the Responses API; create the client with wire="responses"',
+            provider=profile.name,
+        )
+    return tool
 
 
 def _tool_choice(choice: str, profile: ProviderProfile) -> Any:
@@ -279,19 +314,63 @@ def _calls(message: Mapping[str, Any]) -> list[RawToolCall]:
 def _functions(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the calls in a message or a delta, without those that have no function."""
     calls = map(mapping, items(message.get("tool_calls")))
-    return [call for call in calls if mapping(call.get("function"))]
+    return [call for call in calls if mapping(call.get("function")) or mapping(call.get("custom"))]
 
 
 def _call(call: Mapping[str, Any]) -> RawToolCall:
+    id_, custom = text(call.get("id")) or None, mapping(call.get("custom"))
+    if custom:
+        given = {"input": text(custom.get("input"))}
+        return RawToolCall(id_, text(custom.get("name")), given, custom=True)
     function = mapping(call.get("function"))
-    return RawToolCall(
-        text(call.get("id")) or None, text(function.get("name")), _arguments(function)
-    )
+    return RawToolCall(id_, text(function.get("name")), _arguments(function))
 
 
 def _arguments(function: Mapping[str, Any]) -> str | dict[str, Any]:
     arguments = function.get("arguments")
     return arguments if isinstance(arguments, str | dict) else ""
+
+
+# Citations.
+
+
+class _Supported:
+    """Finds the text that a reference of Mistral supports: all since the reference before it."""
+
+    __slots__ = ("_end", "_start")
+
+    def __init__(self) -> None:
+        self._start = self._end = 0
+
+    def before(self, position: int) -> dict[str, int]:
+        """Return the range that ends at a position; references in a row have the same one."""
+        if position != self._end:
+            self._start, self._end = self._end, position
+        return {"start": self._start, "end": position}
+
+
+def _references(content: Any, supported: _Supported, position: int = 0) -> Iterator[Citation]:
+    """Yield the citations in a content of Mistral, which begins at a position of the answer."""
+    for part in map(mapping, items(content)):
+        position += len(text(part.get("text")))
+        kind = part.get("type")
+        if kind == "tool_reference":
+            found = {"title": part.get("title"), "cited_text": part.get("description")}
+            yield citation(url=part.get("url"), **found, **supported.before(position))
+        elif kind == "reference":
+            for id_ in items(part.get("reference_ids")):
+                yield citation(source_id=str(id_), **supported.before(position))
+
+
+def _sources(reply: Mapping[str, Any], message: Mapping[str, Any]) -> Iterator[Citation]:
+    """Yield the annotations of a message or a delta, and the sources of its reply."""
+    for annotation in map(mapping, items(message.get("annotations"))):
+        if annotation.get("type") == "url_citation":
+            yield url_citation(mapping(annotation.get("url_citation")) or annotation)
+    found = items(reply.get("search_results")) or items(reply.get("citations"))
+    for source in found:
+        one = {"url": source} if isinstance(source, str) else mapping(source)
+        yield citation(url=one.get("url"), title=one.get("title"), cited_text=one.get("snippet"))
 
 
 def _end(finish: Any) -> End:
@@ -331,11 +410,12 @@ class _ChatReader(AnswerReader):
     without an id belong to the latest call there.
     """
 
-    __slots__ = ("_at", "_audio", "_ids", "_refused")
+    __slots__ = ("_at", "_audio", "_ids", "_refused", "_supported")
 
     def __init__(self) -> None:
         super().__init__()
         self._refused = False
+        self._supported = _Supported()
         self._audio: list[Mapping[str, Any]] = []
         self._at: dict[int, int] = {}  # number of the latest call, by index
         self._ids: list[str | None] = []  # ids by call number
@@ -379,7 +459,8 @@ class _ChatReader(AnswerReader):
         if tokens is not None:
             self.tokens = tokens
         choice = _first_choice(items(chunk.get("choices")))
-        pieces = self._pieces(mapping(choice.get("delta")))
+        delta = mapping(choice.get("delta"))
+        pieces = [*self._pieces(delta), *self.add_citations(_sources(chunk, delta))]
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish:  # some providers send an empty one with every chunk
             self.end = "filtered" if self._refused else _end(finish)
@@ -395,6 +476,10 @@ class _ChatReader(AnswerReader):
     def _pieces(self, delta: Mapping[str, Any]) -> list[Piece]:
         content, reasoning = _content(delta)
         pieces: list[Piece] = []
+        if isinstance(delta.get("content"), list):
+            position = sum(map(len, self._text))
+            found = _references(delta["content"], self._supported, position)
+            pieces += self.add_citations(found)
         if reasoning:
             pieces.append(self.add_reasoning(reasoning))
         if content:
@@ -414,7 +499,8 @@ class _ChatReader(AnswerReader):
         return pieces
 
     def _call(self, call: Mapping[str, Any]) -> Sequence[Piece]:
-        function = mapping(call.get("function"))
+        custom = mapping(call.get("custom"))
+        function = {**custom, "arguments": custom.get("input")} if custom else call["function"]
         id_, name = text(call.get("id")) or None, text(function.get("name")) or None
         index = count(call.get("index"))
         if index is None and id_ is None and name is not None:
@@ -425,6 +511,7 @@ class _ChatReader(AnswerReader):
             id=id_,
             name=name,
             arguments=arguments if isinstance(arguments, str) else to_json(arguments).decode(),
+            custom=bool(custom),
         )
 
     def _number(self, index: int, id_: str | None) -> int:

@@ -8,24 +8,34 @@
 * The limit of the answer includes the reasoning.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from .._adapter import Adapter
 from .._answer import Malformed, ModelAnswer, ProviderFault
 from .._call import ModelCall, cache_key
 from .._cost import with_billing
-from .._json import items, mapping
+from .._json import items, mapping, text
 from .._profile import ProviderProfile
 from ..errors import LLMRequestError
-from ._openai import part_problem, reasoning_mode, reasons, sent_schema
+from ._openai import (
+    custom_input,
+    flat_custom,
+    part_problem,
+    reasoning_mode,
+    reasons,
+    sent_schema,
+)
 from ._responses_items import (
+    CALLS,
     call_of,
     carried_items,
+    citations_of,
     image_of,
     items_of_message,
     reasoning_text,
     texts_of,
+    tool_results_of,
 )
 from ._responses_reader import ResponsesReader, end_of, error_in, tokens_of
 
@@ -73,7 +83,7 @@ class Responses(Adapter):
         if profile.cache_keys and (key := cache_key(call)) is not None:
             body["prompt_cache_key"] = key
         if call.tools:
-            body["tools"] = [_tool(tool["function"]) for tool in call.tools]
+            body["tools"] = [_tool(tool) for tool in call.tools]
         if call.tool_choice is not None:
             body["tool_choice"] = _tool_choice(call.tool_choice)
         if call.schema is not None:
@@ -98,12 +108,14 @@ class Responses(Adapter):
         thoughts = [reasoning_text(item) for item in output if item.get("type") == "reasoning"]
         return ModelAnswer(
             content=content or None,
-            calls=[call_of(item) for item in output if item.get("type") == "function_call"],
+            calls=[call_of(item) for item in output if text(item.get("type")) in CALLS],
             end="filtered" if refused else end_of(reply),
             reasoning="\n\n".join(filter(None, thoughts)),
             tokens=with_billing(tokens_of(reply), reply),
             media=[image for item in output for image in image_of(item)],
             items=carried_items(output),
+            citations=citations_of(output),
+            tool_results=tool_results_of(output),
         )
 
     def reader(self) -> ResponsesReader:
@@ -128,19 +140,22 @@ def _conversation(call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
     if len(messages) > 1 and messages[0]["role"] == "system":
         fields["instructions"] = messages[0]["content"]
         messages = messages[1:]
+    calls = (call for message in messages for call in message.get("tool_calls", ()))
+    custom = {call["id"] for call in calls if call.get("custom")}
     sent: list[Mapping[str, Any]] = []
     for message in messages:
-        sent += _input_items(message, profile)
+        sent += _input_items(message, profile, custom)
     return {**fields, "input": sent}
 
 
 def _input_items(
-    message: Mapping[str, Any], profile: ProviderProfile
+    message: Mapping[str, Any], profile: ProviderProfile, custom: Container[str]
 ) -> Sequence[Mapping[str, Any]]:
+    """Return the items of a message; `custom` are the ids of calls of custom tools."""
     role, content = message["role"], message.get("content")
     if role == "tool":
-        output = {"call_id": message["tool_call_id"], "output": content}
-        return [{"type": "function_call_output", **output}]
+        kind = "custom_tool_call" if message["tool_call_id"] in custom else "function_call"
+        return [{"type": f"{kind}_output", "call_id": message["tool_call_id"], "output": content}]
     if role == "assistant":
         return items_of_message(message, profile.name) or _assistant_items(message)
     return [_message(role, input_content(content))]
@@ -162,8 +177,13 @@ def _assistant_items(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if message["content"]:
         sent.append(_message("assistant", message["content"]))
     for call in message.get("tool_calls", ()):
-        function = {key: call["function"][key] for key in ("name", "arguments")}
-        sent.append({"type": "function_call", "call_id": call["id"], **function})
+        function, id_ = call["function"], {"call_id": call["id"]}
+        named = {**id_, "name": function["name"]}
+        if call.get("custom"):
+            sent.append({"type": "custom_tool_call", **named, "input": custom_input(call)})
+        else:
+            given = {"arguments": function["arguments"]}
+            sent.append({"type": "function_call", **named, **given})
     return sent
 
 
@@ -217,13 +237,16 @@ def _may_encrypt(model: str, profile: ProviderProfile) -> bool:
     return profile.encrypted_reasoning == "all models" or reasoning_mode(model) != "never"
 
 
-def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a tool; by default this API is strict, unlike ours."""
-    tool = {"type": "function", "name": function["name"]}
+    if "function" not in tool:
+        return flat_custom(tool) if tool.get("type") == "custom" else tool
+    function = tool["function"]
+    sent = {"type": "function", "name": function["name"]}
     if description := function.get("description"):
-        tool["description"] = description
+        sent["description"] = description
     parameters = function.get("parameters") or _NO_PARAMETERS
-    return {**tool, "parameters": parameters, "strict": function.get("strict", False)}
+    return {**sent, "parameters": parameters, "strict": function.get("strict", False)}
 
 
 def _tool_choice(choice: str) -> Any:

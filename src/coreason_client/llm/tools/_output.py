@@ -19,6 +19,7 @@ from .._call import is_pydantic_model
 from .._json import clean_text
 from ..errors import LLMError, LLMResponseError, ToolAbort
 from ..types import (
+    CitationDelta,
     Delta,
     Finish,
     ReasoningDelta,
@@ -127,7 +128,10 @@ MAX_TEXT_CHARS = 170_000
 
 _MAX_STEP = 1_030_000  # bytes of the text and the images together
 
-_KINDS = (TextDelta, ReasoningDelta, ToolCallDelta, Restarted, UsageDelta, Finish)
+_KINDS = (
+    *(TextDelta, ReasoningDelta, ToolCallDelta, CitationDelta),
+    *(Restarted, UsageDelta, Finish),
+)
 _DELTAS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
 _ERROR_FIELDS = (
     "provider",

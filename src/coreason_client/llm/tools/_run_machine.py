@@ -1,7 +1,7 @@
 """The rules of a run, in which a model calls tools until it answers. No I/O.
 
 * A turn is an answer of the model, with the results of the tool calls in it. The first answer
-  without tool calls ends the run.
+  without tool calls ends the run, unless the provider has paused it: then it goes on.
 * Every call gets exactly one result, and the results are sent in the order of the calls. A call
   that was interrupted gets a result that says so: the conversation is valid at any time.
 * The limits are checked before each request to the model, so the last turn may exceed them. Only
@@ -25,7 +25,12 @@ from ..._clock import monotonic
 from .._answer import NO_USAGE, add_usages
 from .._argument_errors import invalid
 from .._call import KEEP_INVALID_CALLS
-from .._check_messages import CheckedMessages, check_messages, check_next_messages
+from .._check_messages import (
+    RESPONSE_KEYS,
+    CheckedMessages,
+    check_messages,
+    check_next_messages,
+)
 from .._json import clean_text
 from ..errors import (
     LLMApprovalRequired,
@@ -52,8 +57,6 @@ __all__ = [
 _CUT_OFF = "the call was cut off at max_tokens; make it again, with shorter arguments"
 _INTERRUPTED = "the call was interrupted, and may or may not have taken effect"
 _MAX_SHOWN = 1000  # characters of invalid arguments
-# Keys of an answer that are not part of the conversation.
-_NOT_SENT = frozenset({"finish_reason", "filtered", "media", "parsed", "truncated"})
 
 
 class RunOptions(CallOptions, total=False):
@@ -290,7 +293,7 @@ class RunMachine:
         self.usage = add_usages([self.usage, spent])
         self.messages.append(_assistant_message(dict(data)))
         calls = data["tool_calls"]
-        if not calls:
+        if not calls and not data.get("paused"):
             self.result = RunResult(
                 response, self.messages, self.usage, self.turns, list(self._earlier)
             )
@@ -449,7 +452,7 @@ def _spent(response: Response) -> Usage:
 def _assistant_message(data: dict[str, Any]) -> Message:
     """Return an answer as a message, with everything that the provider expects back."""
     message: Message = {"role": "assistant"}
-    message |= {key: value for key, value in data.items() if key not in _NOT_SENT}
+    message |= {key: value for key, value in data.items() if key not in RESPONSE_KEYS}
     if not message["tool_calls"]:
         del message["tool_calls"]
     return message

@@ -90,7 +90,7 @@ class RunnableTool:
 
 
 class Toolset:
-    """The tools of one run, by name.
+    """The tools of one run, by name; `provided` are those that the provider runs.
 
     Raises:
         LLMRequestError: two functions have the same name, or a tool is not valid.
@@ -100,10 +100,12 @@ class Toolset:
         self,
         functions: Sequence[RunnableTool],
         served: Sequence[tuple[str, Sequence[RunnableTool]]] = (),
+        provided: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         tools = [*functions, *_renamed(functions, served)] if served else functions
         # Checked once: the client would check them in every turn.
-        self.definitions = CheckedTools(check_tools([tool.definition for tool in tools]))
+        definitions = [*(tool.definition for tool in tools), *provided]
+        self.definitions = CheckedTools(check_tools(definitions))
         self._tools = {tool.name: tool for tool in tools}
 
     def find(self, name: str) -> RunnableTool | None:
@@ -158,7 +160,9 @@ def _plain_tool(function: Any, where: str) -> RunnableTool:
 
 def _name(function: Any, given: str | None, where: str) -> str:
     if not callable(function):
-        raise invalid(where, "must be a function, a Tool or an MCPServer", function)
+        raise invalid(
+            where, "must be a function, a Tool, an MCPServer or a tool of the provider", function
+        )
     name: str | None = given or getattr(function, "__name__", None)
     if name is None:
         raise LLMRequestError(f"{where} must have a name; pass Tool(…, name=…)")

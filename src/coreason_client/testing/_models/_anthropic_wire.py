@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
+from ...llm.types import Citation
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Wire, WireTurn, counts, sse, tool_message, with_calls
+from ._wire import Asked, Chunk, Wire, WireTurn, cited_spans, counts, sse, tool_message, with_calls
 
 __all__ = ["ANTHROPIC", "joined_text"]
 
@@ -100,14 +101,27 @@ def _body(script: WireTurn) -> Mapping[str, Any]:
     if script.reasoning:
         thinking = "".join(script.reasoning)
         content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
-    if script.text:
-        content.append({"type": "text", "text": "".join(script.text)})
+    for span in cited_spans(script):
+        cited = {"citations": [*map(_citation, span.citations)]} if span.citations else {}
+        content.append({"type": "text", "text": span.text, **cited})
     content += [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": call.value}
         for call in script.calls
     ]
     finish = {"stop_reason": _FINISH[script.finish], "stop_sequence": None}
     return {**_message(script), "content": content, **finish, **_usage(script)}
+
+
+def _citation(one: Citation) -> dict[str, Any]:
+    text, title = one.get("cited_text", ""), one.get("title")
+    if "url" in one:
+        found = {"url": one["url"], "title": title, "encrypted_index": "index-of-the-fake-model"}
+        return {"type": "web_search_result_location", "cited_text": text, **found}
+    place = {"start_char_index": one.get("source_start", 0)}
+    place["end_char_index"] = one.get("source_end", len(text))
+    found = {"file_id": one["source_id"], "document_title": title}
+    index = one.get("document", 0)
+    return {"type": "char_location", "cited_text": text, "document_index": index, **found, **place}
 
 
 def _message(script: WireTurn) -> dict[str, Any]:
@@ -144,17 +158,17 @@ _Deltas = list[tuple[dict[str, Any], int]]
 
 def _blocks(script: WireTurn) -> Iterator[tuple[dict[str, Any], _Deltas]]:
     """Yield the start of each block, and its deltas with the number of their pieces."""
+    deltas: _Deltas
     if script.reasoning:
-        deltas: _Deltas = [
-            ({"type": "thinking_delta", "thinking": piece}, 1) for piece in script.reasoning
-        ]
+        deltas = [({"type": "thinking_delta", "thinking": piece}, 1) for piece in script.reasoning]
         deltas.append(({"type": "signature_delta", "signature": _SIGNATURE}, 0))
         yield {"type": "thinking", "thinking": "", "signature": ""}, deltas
-    if script.text:
-        yield (
-            {"type": "text", "text": ""},
-            [({"type": "text_delta", "text": piece}, 1) for piece in script.text],
-        )
+    for span in cited_spans(script):
+        deltas = [({"type": "text_delta", "text": piece}, pieces) for piece, pieces in span.pieces]
+        deltas += [
+            ({"type": "citations_delta", "citation": _citation(one)}, 0) for one in span.citations
+        ]
+        yield {"type": "text", "text": ""}, deltas
     for call in script.calls:
         yield (
             {"type": "tool_use", "id": call.id, "name": call.name, "input": {}},

@@ -9,9 +9,21 @@ from typing import Any
 from urllib.parse import unquote
 from zlib import crc32
 
+from ...llm.types import Citation
 from ._anthropic_wire import joined_text
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped, tool_message, with_calls
+from ._wire import (
+    Asked,
+    Chunk,
+    Wire,
+    WireCall,
+    WireTurn,
+    cited_spans,
+    counts,
+    dumped,
+    tool_message,
+    with_calls,
+)
 
 __all__ = ["BEDROCK", "encode", "frame"]
 
@@ -100,8 +112,9 @@ def _body(script: WireTurn) -> Mapping[str, Any]:
     if script.reasoning:
         said = {"text": "".join(script.reasoning), "signature": _SIGNATURE}
         content.append({"reasoningContent": {"reasoningText": said}})
-    if script.text:
-        content.append({"text": "".join(script.text)})
+    for span in cited_spans(script):
+        cited = {"content": [{"text": span.text}], "citations": [*map(_citation, span.citations)]}
+        content.append({"citationsContent": cited} if span.citations else {"text": span.text})
     content += [{"toolUse": {**_use(call), "input": call.value}} for call in script.calls]
     return {
         "output": {"message": {"role": "assistant", "content": content}},
@@ -109,6 +122,16 @@ def _body(script: WireTurn) -> Mapping[str, Any]:
         **_usage(script),
         "metrics": {"latencyMs": 1},
     }
+
+
+def _citation(one: Citation) -> dict[str, Any]:
+    found: dict[str, Any] = {"title": one.get("title", ""), "source": one.get("source_id", "")}
+    found["sourceContent"] = [{"text": one.get("cited_text", "")}]
+    if "url" in one:
+        return {**found, "location": {"web": {"url": one["url"]}}}
+    place = {"documentIndex": one.get("document", 0), "start": one.get("source_start", 0)}
+    end = one.get("source_end", len(one.get("cited_text", "")))
+    return {**found, "location": {"documentChar": {**place, "end": end}}}
 
 
 # Streams.
@@ -139,11 +162,13 @@ _Deltas = list[tuple[dict[str, Any], int]]
 
 def _blocks(script: WireTurn) -> Iterator[tuple[dict[str, Any], _Deltas]]:
     """Yield the start of each block, and its deltas with the number of their pieces."""
+    deltas: _Deltas
     if script.reasoning:
-        deltas: _Deltas = [({"reasoningContent": {"text": piece}}, 1) for piece in script.reasoning]
+        deltas = [({"reasoningContent": {"text": piece}}, 1) for piece in script.reasoning]
         yield {}, [*deltas, ({"reasoningContent": {"signature": _SIGNATURE}}, 0)]
-    if script.text:
-        yield {}, [({"text": piece}, 1) for piece in script.text]
+    for span in cited_spans(script):
+        deltas = [({"text": piece}, pieces) for piece, pieces in span.pieces]
+        yield {}, [*deltas, *(({"citation": _citation(one)}, 0) for one in span.citations)]
     for call in script.calls:
         yield {"toolUse": _use(call)}, [({"toolUse": {"input": piece}}, 1) for piece in call.pieces]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._turns import FinishReason, ModelFailure
-from ._wire import CREATED, Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped, sse
+from ._wire import CREATED, Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped, range_of, sse
 
 __all__ = ["CHAT", "chat_error"]
 
@@ -36,7 +36,7 @@ def chat_error(failure: ModelFailure) -> dict[str, Any]:
 
 
 def _read(path: str, body: Mapping[str, Any]) -> Asked:
-    tools = [dict(tool.get("function", {})) for tool in body.get("tools", ())]
+    tools = [dict(tool["function"]) for tool in body.get("tools", ()) if "function" in tool]
     deployment = path.partition("/deployments/")[2].partition("/")[0]  # the older paths of Azure
     return Asked(
         model=str(body.get("model") or deployment),
@@ -74,8 +74,22 @@ def _body(script: WireTurn) -> Mapping[str, Any]:
         message["reasoning_content"] = "".join(script.reasoning)
     if script.calls:
         message["tool_calls"] = [_whole_call(call) for call in script.calls]
+    if script.citations:
+        message["annotations"] = _annotations(script)
     choice = {"index": 0, "message": message, "finish_reason": _FINISH[script.finish]}
     return {**_common(script, "chat.completion"), "choices": [choice], **_usage(script)}
+
+
+def _annotations(script: WireTurn) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for one in script.citations:
+        start, end = range_of(one, script)
+        cited: dict[str, Any] = {"start_index": start, "end_index": end}
+        cited |= {"url": one.get("url", ""), "title": one.get("title", "")}
+        if "cited_text" in one:  # only at OpenRouter
+            cited["content"] = one["cited_text"]
+        found.append({"type": "url_citation", "url_citation": cited})
+    return found
 
 
 def _common(script: WireTurn, kind: str) -> dict[str, Any]:
@@ -91,6 +105,8 @@ def _stream(script: WireTurn) -> Iterator[Chunk]:
         yield chunk({"reasoning_content": piece}, 1)
     for piece in script.text:
         yield chunk({"content": piece}, 1)
+    if script.citations:
+        yield chunk({"annotations": _annotations(script)})
     for index, call in enumerate(script.calls):
         begun = {**_whole_call(call), "index": index}
         yield chunk({"tool_calls": [{**begun, "function": {"name": call.name, "arguments": ""}}]})

@@ -6,8 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from ...llm.types import Citation
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, counts, sse, tool_message, with_calls
+from ._wire import (
+    Asked,
+    Chunk,
+    Wire,
+    WireCall,
+    WireTurn,
+    counts,
+    range_of,
+    sse,
+    tool_message,
+    with_calls,
+)
 
 __all__ = ["GEMINI"]
 
@@ -110,6 +122,34 @@ def _response(script: WireTurn, parts: list[Any], finish: str | None = None) -> 
     return {"candidates": [candidate], "modelVersion": script.model, "responseId": script.id}
 
 
+def _with_sources(response: dict[str, Any], script: WireTurn) -> dict[str, Any]:
+    """Add the citations to a response; their ranges are in bytes, and a zero is left out."""
+    if not script.citations:
+        return response
+    whole = "".join(script.text)
+    chunks: list[Any] = []
+    supports: list[Any] = []
+    for index, one in enumerate(script.citations):
+        start, end = range_of(one, script)
+        segment: dict[str, Any] = {"endIndex": len(whole[:end].encode()), "text": whole[start:end]}
+        if start:
+            segment["startIndex"] = len(whole[:start].encode())
+        supports.append({"segment": segment, "groundingChunkIndices": [index]})
+        chunks.append(_chunk(one))
+    grounding = {"groundingChunks": chunks, "groundingSupports": supports}
+    response["candidates"][0]["groundingMetadata"] = grounding
+    return response
+
+
+def _chunk(one: Citation) -> dict[str, Any]:
+    title, url = one.get("title", ""), one.get("url", "")
+    if "cited_text" not in one and "source_id" not in one:
+        return {"web": {"uri": url, "title": title}}
+    found = {"title": title, "text": one.get("cited_text", "")}
+    found |= {"uri": url} if url else {}
+    return {"retrievedContext": {**found, "documentName": one.get("source_id", "")}}
+
+
 def _call_part(call: WireCall) -> dict[str, Any]:
     return {"functionCall": {"id": call.id, "name": call.name, "args": call.value}}
 
@@ -121,7 +161,8 @@ def _body(script: WireTurn) -> Mapping[str, Any]:
     if script.text:
         parts.append({"text": "".join(script.text)})
     parts += map(_call_part, script.calls)
-    return {**_response(script, parts, _FINISH[script.finish]), **_usage(script)}
+    response = _with_sources(_response(script, parts, _FINISH[script.finish]), script)
+    return {**response, **_usage(script)}
 
 
 def _stream(script: WireTurn) -> Iterator[Chunk]:
@@ -131,7 +172,7 @@ def _stream(script: WireTurn) -> Iterator[Chunk]:
         yield Chunk(sse(_response(script, [{"text": piece}])), 1)
     for call in script.calls:
         yield Chunk(sse(_response(script, [_call_part(call)])), len(call.pieces))
-    last = _response(script, [{"text": ""}], _FINISH[script.finish])
+    last = _with_sources(_response(script, [{"text": ""}], _FINISH[script.finish]), script)
     yield Chunk(sse({**last, **_usage(script)}), is_end=True)
 
 

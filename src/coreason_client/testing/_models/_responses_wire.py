@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from ...llm.types import Citation
 from ._chat_wire import chat_error
 from ._turns import ModelFailure
 from ._wire import (
@@ -14,6 +15,7 @@ from ._wire import (
     WireCall,
     WireTurn,
     counts,
+    range_of,
     sse,
     tool_message,
     with_calls,
@@ -80,7 +82,8 @@ def _output(script: WireTurn) -> list[dict[str, Any]]:
     if script.reasoning:
         items.append(_reasoning(script))
     if script.text:
-        items.append(_message(script, [_part("".join(script.text))], "completed"))
+        part = _part("".join(script.text), _annotations(script))
+        items.append(_message(script, [part], "completed"))
     return [*items, *(_call_item(script, call, call.text) for call in script.calls)]
 
 
@@ -95,8 +98,21 @@ def _message(script: WireTurn, content: list[Any], status: str) -> dict[str, Any
     return {**common, "status": status, "content": content}
 
 
-def _part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": []}
+def _part(text: str, annotations: Sequence[Any] = ()) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [*annotations]}
+
+
+def _annotations(script: WireTurn) -> list[dict[str, Any]]:
+    return [_annotation(one, *range_of(one, script)) for one in script.citations]
+
+
+def _annotation(one: Citation, start: int, end: int) -> dict[str, Any]:
+    title = one.get("title", "")
+    if "url" not in one:
+        file = {"file_id": one["source_id"], "filename": title}
+        return {"type": "file_citation", **file, "index": end}
+    cited = {"url": one["url"], "title": title}
+    return {"type": "url_citation", **cited, "start_index": start, "end_index": end}
 
 
 def _call_item(script: WireTurn, call: WireCall, arguments: str) -> dict[str, Any]:
@@ -200,9 +216,14 @@ def _text_events(script: WireTurn, index: int) -> Iterator[Event]:
     yield "response.content_part.added", {**where, "part": _part("")}, 0, False
     for piece in script.text:
         yield "response.output_text.delta", {**where, "delta": piece, "logprobs": []}, 1, False
+    annotations = _annotations(script)
+    for index, annotation in enumerate(annotations):
+        found = {"annotation_index": index, "annotation": annotation}
+        yield "response.output_text.annotation.added", {**where, **found}, 0, False
     yield "response.output_text.done", {**where, "text": text, "logprobs": []}, 0, False
-    yield "response.content_part.done", {**where, "part": _part(text)}, 0, False
-    item = _message(script, [_part(text)], "completed")
+    part = _part(text, annotations)
+    yield "response.content_part.done", {**where, "part": part}, 0, False
+    item = _message(script, [part], "completed")
     yield "response.output_item.done", {**at, "item": item}, 0, False
 
 

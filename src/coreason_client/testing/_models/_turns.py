@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
 from ...errors import ArgumentError
+from ...llm.types import Citation
 from .._secret_names import HiddenHeaders
 
 __all__ = ["ModelFailure", "ModelRequest", "ModelToolCall", "ModelTurn", "ModelTurnLike", "turn_of"]
@@ -113,6 +114,8 @@ class ModelTurn:
         text: the text, which is streamed word by word, or its pieces.
         tool_calls: the calls of tools.
         reasoning: the reasoning, or its pieces.
+        citations: the sources that the answer cites: `url` or `source_id`, `title`, `cited_text`,
+            and `start` and `end` in the text, by default the whole text. Ollama has no citations.
         usage: `prompt_tokens`, `completion_tokens`, `cached_tokens`, `cache_write_tokens` and
             `reasoning_tokens` as in our responses; None to send no usage.
         finish: why the answer ends; by default "tool_calls" if there are any, otherwise "stop".
@@ -130,6 +133,7 @@ class ModelTurn:
     text: str | Sequence[str] = ""
     tool_calls: ModelToolCall | Sequence[ModelToolCall] = ()
     reasoning: str | Sequence[str] = ""
+    citations: Sequence[Citation] = field(default=(), kw_only=True)
     usage: Mapping[str, int] | None = field(default_factory=lambda: _USAGE, kw_only=True)
     finish: FinishReason | None = field(default=None, kw_only=True)
     failure: ModelFailure | None = field(default=None, kw_only=True)
@@ -146,6 +150,7 @@ class ModelTurn:
             if not isinstance(call, ModelToolCall):
                 raise ArgumentError("tool_calls", "must have a ModelToolCall for each call", call)
         pieces = self.pieces  # also checks them
+        _check_citations(self.citations, len("".join(self.text_pieces)))
         breaks = {name: getattr(self, name) for name in _BREAKS}
         given = [name for name, after in breaks.items() if after is not None]
         if len(given) + (self.failure is not None) > 1:
@@ -217,6 +222,15 @@ def _texts(argument: str, given: Any) -> tuple[str, ...]:
     if not isinstance(given, Sequence) or not all(isinstance(piece, str) for piece in found):
         raise ArgumentError(argument, "must be text or a sequence of texts", given)
     return tuple(filter(None, found))
+
+
+def _check_citations(citations: Sequence[Any], length: int) -> None:
+    for index, one in enumerate(citations):
+        if not isinstance(one, Mapping) or not {"url", "source_id"} & one.keys():
+            raise ArgumentError(f"citations[{index}]", "must have a url or a source_id", one)
+        if not 0 <= one.get("start", 0) <= one.get("end", length) <= length:
+            rule = f"must have start and end from 0 to {length}, the length of the text"
+            raise ArgumentError(f"citations[{index}]", rule, one)
 
 
 def _check_usage(usage: Mapping[str, Any] | None) -> None:

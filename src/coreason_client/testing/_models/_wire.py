@@ -3,20 +3,25 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+from ...llm.types import Citation
 from ._turns import Break, FinishReason, ModelFailure, ModelToolCall, ModelTurn
 
 __all__ = [
     "CREATED",
     "Asked",
     "Chunk",
+    "CitedSpan",
     "Wire",
     "WireCall",
     "WireTurn",
     "before_break",
+    "cited_spans",
     "counts",
     "dumped",
+    "range_of",
     "script_of",
     "sse",
     "tool_message",
@@ -54,6 +59,7 @@ class WireTurn:
     usage: Mapping[str, int] | None
     finish: FinishReason
     asked: Mapping[str, Any]
+    citations: tuple[Citation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,49 @@ def script_of(
         usage=turn.usage,
         finish=turn.finish_reason,
         asked=asked,
+        citations=tuple(turn.citations),
     )
+
+
+def range_of(citation: Citation, script: WireTurn) -> tuple[int, int]:
+    """Return the range of the text that a citation supports, by default the whole text."""
+    return citation.get("start", 0), citation.get("end", len("".join(script.text)))
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSpan:
+    """A part of the text with the same citations; each piece has the number that it counts."""
+
+    pieces: list[tuple[str, int]]
+    citations: list[Citation]
+
+    @property
+    def text(self) -> str:
+        """The text of the span."""
+        return "".join(piece for piece, _ in self.pieces)
+
+
+def cited_spans(script: WireTurn) -> list[CitedSpan]:
+    """Return the spans of a text, for providers that put citations beside the text they support."""
+    ranges = [(range_of(citation, script), citation) for citation in script.citations]
+    length = len("".join(script.text))
+    cuts = sorted({0, length, *(at for (start, end), _ in ranges for at in (start, end))})
+    return [
+        CitedSpan(
+            [*_pieces_in(script.text, first, last)],
+            [one for (start, end), one in ranges if start <= first and last <= end],
+        )
+        for first, last in pairwise(cuts)
+    ]
+
+
+def _pieces_in(pieces: Iterable[str], first: int, last: int) -> Iterator[tuple[str, int]]:
+    """Yield the parts of pieces in a range; the last part of a piece counts as the piece."""
+    at = 0
+    for piece in pieces:
+        if part := piece[max(first - at, 0) : max(last - at, 0)]:
+            yield part, int(first < at + len(piece) <= last)
+        at += len(piece)
 
 
 def _call(call: ModelToolCall, number: int) -> WireCall:
