@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from .types import PartialData as PartialData
     from .types import PartialResponse as PartialResponse
     from .types import ReasoningDelta as ReasoningDelta
+    from .types import ReasoningEffort as ReasoningEffort
     from .types import Response as Response
     from .types import ResponseData as ResponseData
     from .types import Restarted as Restarted
@@ -166,6 +167,7 @@ _NAMES = {
         "PartialData",
         "PartialResponse",
         "ReasoningDelta",
+        "ReasoningEffort",
         "Response",
         "ResponseData",
         "Restarted",

@@ -96,7 +96,8 @@ class ModelCall:
     * `{"type": "input_audio", "input_audio": {"data": base64 text, "format": "wav"}}`; the format
       is in lower case.
 
-    `temperature` and `max_tokens` are None if the provider's own default applies. `prompt_cache`
+    `temperature` and `max_tokens` are None if the provider's own default applies. `arguments` are
+    those that not every provider has, by name, without None. `prompt_cache`
     is the lifetime of cached prompts, None if the caller did not ask for caching. `raw` asks for
     the provider's reply in the response object. `resume` asks for a stream that can be resumed.
     `keep_invalid_calls`: a tool call whose arguments are not a JSON object is part of the answer,
@@ -111,6 +112,7 @@ class ModelCall:
     tool_choice: str | None = None
     schema: Schema | None = None
     stop: Sequence[str] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
     prompt_cache: PromptCache | None = None

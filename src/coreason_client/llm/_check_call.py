@@ -1,19 +1,20 @@
 """Checks of all arguments of a call, before anything is sent."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_args
 
-from ._argument_errors import invalid, quoted
+from ._argument_errors import invalid, is_number, quoted
 from ._call import ModelCall, Schema, check_prompt_cache, is_pydantic_model
 from ._check_messages import check_messages
 from ._continuation import prefix_of
 from .errors import LLMRequestError
-from .types import OnBreak
+from .types import OnBreak, ReasoningEffort
 
 __all__ = [
     "CheckedTools",
+    "check_arguments",
     "check_budget_key",
     "check_call",
     "check_flag",
@@ -26,7 +27,7 @@ __all__ = [
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
 _MOST_TOKENS = 2**31 - 1
 _ON_BREAK = get_args(OnBreak)
-_NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
+_NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 _HIGHEST_TEMPERATURE = 2  # of any provider; `ProviderProfile.max_temperature` may be lower
 
 
@@ -46,8 +47,9 @@ def check_call(
     raw: Any = False,
     resume: Any = False,
     keep_invalid_calls: bool = False,
+    **arguments: Any,
 ) -> ModelCall:
-    """Return the call that the arguments describe.
+    """Return the call that the arguments describe; `arguments` are those of `ModelCall`.
 
     Raises:
         LLMRequestError: an argument is wrong; the message names it.
@@ -71,7 +73,8 @@ def check_call(
         tool_choice=None if tool_choice is None else check_tool_choice(tool_choice, checked_tools),
         schema=None if response_format is None else check_response_format(response_format),
         stop=() if stop is None else _stop(stop),
-        extra=_NO_EXTRA if extra is None else _extra(extra),
+        arguments=check_arguments(arguments) if arguments else _NO_FIELDS,
+        extra=_NO_FIELDS if extra is None else _extra(extra),
         stream=stream,
         prompt_cache=None if prompt_cache is False else check_prompt_cache(prompt_cache),
         raw=False if raw is False else check_flag("raw", raw),
@@ -149,6 +152,47 @@ def _extra(extra: Any) -> Mapping[str, Any]:
     if "stream" in extra:
         raise LLMRequestError("extra must not have 'stream'; call stream() to get a stream")
     return extra
+
+
+# Arguments that not every provider has.
+
+_EFFORTS = get_args(ReasoningEffort)
+_ARGUMENTS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "reasoning_effort": (
+        f"must be one of {', '.join(_EFFORTS)}, or None",
+        lambda value: isinstance(value, str) and value in _EFFORTS,
+    ),
+    "top_p": (
+        "must be a number from 0 to 1, or None",
+        lambda value: is_number(value) and 0 <= value <= 1,
+    ),
+    "seed": (
+        "must be a whole number of at most 63 bits, or None",
+        lambda value: value.__class__ is int and abs(value) < 2**63,
+    ),
+    "parallel_tool_calls": (
+        "must be True, False or None",
+        lambda value: isinstance(value, bool),
+    ),
+    "service_tier": (
+        "must be the name of a tier of the provider, or None",
+        lambda value: isinstance(value, str) and bool(value),
+    ),
+}
+
+
+def check_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments by name, without those that are None.
+
+    Raises:
+        LLMRequestError: a value is wrong.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for name, value in given.items():
+        rule, is_valid = _ARGUMENTS[name]
+        if not is_valid(value):
+            raise invalid(name, rule, value)
+    return given
 
 
 # `response_format`.
@@ -246,8 +290,11 @@ def check_tools(tools: Any) -> Sequence[Mapping[str, Any]]:
 
 def _check_tool(where: str, tool: Any) -> str:
     """Check a tool and return its name."""
-    if not isinstance(tool, Mapping) or tool.get("type") != "function":
-        raise invalid(where, 'must be {"type": "function", "function": {…}}', tool)
+    rule = 'must be {"type": "function", "function": {…}}'
+    if not isinstance(tool, Mapping):
+        raise invalid(where, f"{rule}; Python functions go to run(), which executes them", tool)
+    if tool.get("type") != "function":
+        raise invalid(where, rule, tool)
     if unknown := tool.keys() - _TOOL_KEYS:
         raise LLMRequestError(f"{where} must not have {quoted(unknown)}: a tool has no such key")
     function = tool.get("function")

@@ -14,7 +14,7 @@ from ._argument_errors import check_text, invalid, is_encodable, quoted
 from ._call import extension_of, mime_type_of
 from .errors import LLMRequestError
 
-__all__ = ["CheckedMessages", "check_messages", "check_next_messages", "check_part"]
+__all__ = ["CheckedMessages", "check_messages", "check_next_messages", "check_part", "listed"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _KEYS: dict[str, frozenset[str]] = {
@@ -49,8 +49,9 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
     """
     if isinstance(messages, CheckedMessages):
         return messages
+    messages = listed(messages)
     if not isinstance(messages, _LISTS):
-        raise invalid("messages", "must be a list of messages", messages)
+        raise invalid("messages", "must be text, or a list of messages", messages)
     if not messages:
         raise LLMRequestError("messages must have at least one message, got an empty list")
     simple = [_simple_message(message) for message in messages]
@@ -60,6 +61,11 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
     _check_tool_results(checked)
     _check_prefix(checked)
     return checked
+
+
+def listed(messages: Any) -> Any:
+    """Return messages as a list: a text is one message of the user."""
+    return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
 
 
 def check_next_messages(earlier: CheckedMessages, messages: Sequence[Any]) -> CheckedMessages:

@@ -62,6 +62,15 @@ class ProviderProfile:
     max_temperature: float = 2.0
     """The highest `temperature` that it accepts."""
 
+    lacks: tuple[str, ...] = ()
+    """Arguments by name that it does not have, although its wire format has them."""
+
+    seed_field: Literal["seed", "random_seed"] = "seed"
+    """Field for the `seed` on OpenAI's wire."""
+
+    thinking_switch: bool = False
+    """True if `thinking` switches reasoning on and off on OpenAI's wire, beside its effort."""
+
     developer_role: bool = False
     """True if messages may have the role "developer"; otherwise they are sent as "system"."""
 

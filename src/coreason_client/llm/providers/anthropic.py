@@ -25,6 +25,7 @@ from .._cost import with_billing, with_iterations
 from .._json import codes, count, http_status, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Message
+from ._arguments import ARGUMENTS
 from ._claude import (
     NO_TEMPERATURE,
     call_input,
@@ -60,6 +61,8 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
 
 class Anthropic(Adapter):
     """The format of `/messages`."""
+
+    arguments = ARGUMENTS["anthropic"]
 
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the Messages endpoint."""

@@ -22,6 +22,7 @@ from .._frames import Framing
 from .._json import count, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Media
+from ._arguments import ARGUMENTS
 from ._bedrock_body import ANSWER_TOOL, is_signed, part_problem, request_body
 
 __all__ = ["ADAPTER", "Bedrock"]
@@ -42,6 +43,8 @@ _PROVIDER_CALL = "server_tool_use"
 
 class Bedrock(Adapter):
     """The format of `/model/{model}/converse`."""
+
+    arguments = ARGUMENTS["bedrock"]
 
     framing: ClassVar[Framing] = "eventstream"
 

@@ -29,6 +29,7 @@ from .._cost import with_billing
 from .._json import count, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Media
+from ._arguments import ARGUMENTS
 from ._openai import error_of, part_problem, reasoning_mode, reasons, sent_content, sent_schema
 
 __all__ = ["ADAPTER"]
@@ -57,6 +58,8 @@ _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}", re.ASCII)
 
 class OpenAI(Adapter):
     """Chat completions."""
+
+    arguments = ARGUMENTS["openai"]
 
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the chat completions endpoint."""

@@ -81,6 +81,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         file_form="document_url",
         audio_form="text",
         dimensions_field="output_dimension",
+        seed_field="random_seed",
     ),
     ProviderProfile(
         name="groq",
@@ -110,6 +111,8 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         file_form=None,
         audio_form=None,
+        lacks=("seed", "parallel_tool_calls", "service_tier"),
+        thinking_switch=True,
     ),
     ProviderProfile(
         name="openrouter",
@@ -133,6 +136,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         prices="x-ai",
         responses=True,
         encrypted_reasoning="all models",
+        lacks=("service_tier",),
     ),
     ProviderProfile(
         name="together",
@@ -141,6 +145,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         key_variable="TOGETHER_API_KEY",
         vendor_names=True,
         prices="together",
+        lacks=("parallel_tool_calls", "service_tier"),
     ),
     ProviderProfile(
         name="fireworks",
@@ -169,6 +174,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         prefix_form="continue_final_message",  # "The sky" is answered with " is blue."
         responses=True,
         file_form=None,
+        lacks=("service_tier",),
     ),
     ProviderProfile(
         name="lmstudio",
@@ -177,6 +183,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         file_form=None,
         audio_form=None,
+        lacks=("parallel_tool_calls", "service_tier"),
     ),
     ProviderProfile(
         name="llamacpp",
@@ -185,6 +192,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         prefix_form="continue_final_message",  # "The sky" is answered with " is blue."
         responses=True,
         file_form=None,
+        lacks=("service_tier",),
     ),
     ProviderProfile(
         name="anthropic",
@@ -265,6 +273,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         file_form=None,
         audio_form=None,
+        lacks=("parallel_tool_calls", "service_tier"),
     ),
 )
 

@@ -18,6 +18,7 @@ from .._cost import with_billing
 from .._json import items, mapping
 from .._profile import ProviderProfile
 from ..errors import LLMRequestError
+from ._arguments import ARGUMENTS
 from ._openai import part_problem, reasoning_mode, reasons, sent_schema
 from ._responses_items import (
     call_of,
@@ -38,6 +39,8 @@ _UNFINISHED = frozenset({"queued", "in_progress"})
 
 class Responses(Adapter):
     """The format of `/responses`."""
+
+    arguments = ARGUMENTS["responses"]
 
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the Responses endpoint."""

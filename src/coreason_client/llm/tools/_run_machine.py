@@ -25,7 +25,7 @@ from ..._clock import monotonic
 from .._answer import NO_USAGE, add_usages
 from .._argument_errors import invalid
 from .._call import KEEP_INVALID_CALLS
-from .._check_messages import CheckedMessages, check_messages, check_next_messages
+from .._check_messages import CheckedMessages, check_messages, check_next_messages, listed
 from .._json import clean_text
 from ..errors import (
     LLMApprovalRequired,
@@ -196,6 +196,7 @@ def conversation(messages: Any) -> tuple[list[Message], CheckedMessages]:
     Raises:
         LLMRequestError: a message is wrong.
     """
+    messages = listed(messages)
     checked = CheckedMessages(check_messages(messages))
     return [dict(message) for message in messages], checked
 
