@@ -61,11 +61,13 @@ class Schema:
     """The JSON schema of the answer; if `schema` is None, the answer is any JSON object.
 
     `strict` is None if the caller did not choose: strict where provider and schema allow it.
+    `wrapped`: the answer is an object whose only key has the value that the caller asked for.
     """
 
     name: str
     schema: Mapping[str, Any] | None
     strict: bool | None = False
+    wrapped: bool = False
 
 
 # Not frozen: that would double the cost of creating one, and every call creates one.

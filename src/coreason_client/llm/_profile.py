@@ -103,6 +103,9 @@ class ProviderProfile:
     json_schemas: bool = True
     """True if `response_format` accepts a JSON schema, or only "any JSON object"."""
 
+    strict_models: tuple[str, ...] = ()
+    """Patterns of the names of the models that enforce a strict schema on OpenAI's wire."""
+
     stream_usage: bool = True
     """True if `stream_options` must ask for usage at the end of a stream."""
 

@@ -212,12 +212,8 @@ def _tool_choice(choice: str, profile: ProviderProfile) -> Any:
 
 
 def _response_format(call: ModelCall, profile: ProviderProfile) -> Mapping[str, Any]:
-    schema = call.schema
-    if schema is None or schema.schema is None or not profile.json_schemas:
-        return {"type": "json_object"}
-    sent, strict = sent_schema(schema.schema, schema.strict, profile.name)
-    json_schema = {"name": schema.name, "schema": sent, "strict": strict}
-    return {"type": "json_schema", "json_schema": json_schema}
+    sent = sent_schema(call, profile)
+    return {"type": "json_object"} if sent is None else {"type": "json_schema", "json_schema": sent}
 
 
 # Answers.

@@ -45,6 +45,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         file_form="pdf",
         cache_keys=True,
         base64_embeddings=True,
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="azure",
@@ -64,6 +65,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         file_form="pdf",
         cache_keys=True,
         base64_embeddings=True,
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="mistral",
@@ -82,6 +84,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         audio_form="text",
         dimensions_field="output_dimension",
         seed_field="random_seed",
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="groq",
@@ -96,6 +99,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         file_form=None,
         audio_form=None,
+        strict_models=("openai/gpt-oss-*",),
     ),
     ProviderProfile(
         name="deepseek",
@@ -127,6 +131,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         encrypted_reasoning="reasoning models",
         developer_role=True,
         file_form="url",
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="xai",
@@ -137,6 +142,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         encrypted_reasoning="all models",
         lacks=("service_tier",),
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="together",
@@ -146,6 +152,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         vendor_names=True,
         prices="together",
         lacks=("parallel_tool_calls", "service_tier"),
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="fireworks",
@@ -155,6 +162,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         key_variable="FIREWORKS_API_KEY",
         prices="fireworks",
         responses=True,
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="cerebras",
@@ -166,6 +174,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         max_temperature=1.5,
         file_form=None,
         audio_form=None,
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="vllm",

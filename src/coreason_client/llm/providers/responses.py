@@ -235,8 +235,5 @@ def _tool_choice(choice: str) -> Any:
 
 
 def _format(call: ModelCall, profile: ProviderProfile) -> Mapping[str, Any]:
-    schema = call.schema
-    if schema is None or schema.schema is None or not profile.json_schemas:
-        return {"type": "json_object"}
-    sent, strict = sent_schema(schema.schema, schema.strict, profile.name)
-    return {"type": "json_schema", "name": schema.name, "schema": sent, "strict": strict}
+    sent = sent_schema(call, profile)
+    return {"type": "json_object"} if sent is None else {"type": "json_schema", **sent}
