@@ -121,7 +121,7 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
         [{"role": "user", "content": []}],
         "messages[0].content must have at least one part, got an empty list",
     ),
-    ([{"role": "user", "content": ["x"]}], "messages[0].content[0] must be"),
+    ([{"role": "user", "content": [5]}], "messages[0].content[0] must be"),
     ([{"role": "user", "content": [None]}], "messages[0].content[0] must be"),
     ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0] must be"),
     (

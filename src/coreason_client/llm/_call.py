@@ -134,6 +134,17 @@ def is_pydantic_model(value: Any) -> bool:
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript"})
 
 
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+# Types that the table of Python lacks.
+_MORE_TYPES = {
+    ".docx": f"{_OFFICE}.wordprocessingml.document",
+    ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    ".pptx": f"{_OFFICE}.presentationml.presentation",
+    ".md": "text/markdown",
+    ".m4a": "audio/mp4",
+}
+
+
 def data_of(url: str) -> tuple[str, str] | None:
     """Return the MIME type and the base64 text of a `data:` URL, None for another URL."""
     head, comma, data = url.partition(";base64,")
@@ -169,7 +180,10 @@ def extension_of(url: str) -> str:
 def _types() -> "MimeTypes":
     from mimetypes import MimeTypes  # not at import: few calls have files
 
-    return MimeTypes()  # Python's own table, the same on every machine
+    types = MimeTypes()  # Python's own table, the same on every machine
+    for extension, kind in _MORE_TYPES.items():
+        types.add_type(kind, extension)
+    return types
 
 
 # The audio formats whose names differ from the names of media types.
