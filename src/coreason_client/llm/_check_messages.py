@@ -51,9 +51,8 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
     """
     if isinstance(messages, CheckedMessages):
         return messages
-    messages = listed(messages)
     if not isinstance(messages, _LISTS):
-        raise invalid("messages", "must be text, or a list of messages", messages)
+        messages = listed(messages)
     if not messages:
         raise LLMRequestError("messages must have at least one message, got an empty list")
     simple = [_simple_message(message) for message in messages]
@@ -66,8 +65,16 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
 
 
 def listed(messages: Any) -> Any:
-    """Return messages as a list: a text is one message of the user."""
-    return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+    """Return messages as a list: a text is one message of the user.
+
+    Raises:
+        LLMRequestError: they are something else.
+    """
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    if not isinstance(messages, _LISTS):
+        raise invalid("messages", "must be text, or a list of messages", messages)
+    return messages
 
 
 def check_next_messages(earlier: CheckedMessages, messages: Sequence[Any]) -> CheckedMessages:
