@@ -50,8 +50,6 @@ QUESTION = [{"role": "user", "content": "Say hello."}]
     ("name", "hint"),
     [
         ("stream", "call stream() or stream_sync() in place of generate() to get a stream"),
-        ("top_p", "fields of the provider go into extra={'top_p': …}"),
-        ("seed", "fields of the provider go into extra={'seed': …}"),
         (
             "max_completion_tokens",
             "use max_tokens, which is sent under the name that the model expects",
@@ -69,10 +67,13 @@ def test_an_argument_of_another_library_is_an_error_that_names_ours(name: str, h
             assert str(caught.value) == f"there is no option '{name}'; {hint}"
 
 
-def test_any_other_argument_is_an_error_that_lists_the_options() -> None:
-    options: dict[str, Any] = {"colour": 1}
-    with LLMClient("a-key") as client, pytest.raises(TypeError, match="are budget_key, cache, ext"):
-        client.generate(QUESTION, **options)
+def test_any_other_argument_is_an_error_that_names_extra_and_lists_the_options() -> None:
+    options: dict[str, Any] = {"top_k": 1}
+    message = r"go into extra={'top_k': …}, and the options are budget_key, cache, ext"
+    with LLMClient("a-key") as client:
+        for call in (client.generate, client.stream, client.run):
+            with pytest.raises(TypeError, match=message):
+                call(QUESTION, **options)
 
 
 @pytest.mark.parametrize(

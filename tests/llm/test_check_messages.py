@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from coreason_client import LLMClient
 from coreason_client.llm import LLMRequestError
 from coreason_client.llm._check_messages import (
     CheckedMessages,
     check_messages,
     check_next_messages,
 )
+from coreason_client.testing import fake_model
 
 from .calls import CALLED, HALF, HUGE, PIXEL, RESULT, USER, rejection
 
@@ -54,10 +56,10 @@ def deep(levels: int = 100_000) -> dict[str, Any]:
 
 # Wrong messages, and a part of the error, which names the location.
 WRONG_MESSAGES: list[tuple[Any, str]] = [
-    ("hello", "messages must be a list of messages, got 'hello'"),
-    ({"role": "user", "content": "x"}, "messages must be a list"),
-    (5, "messages must be a list of messages, got 5"),
-    (iter([USER]), "messages must be a list"),
+    (HALF, "messages[0].content must be valid Unicode"),
+    ({"role": "user", "content": "x"}, "messages must be text, or a list"),
+    (5, "messages must be text, or a list of messages, got 5"),
+    (iter([USER]), "messages must be text, or a list"),
     ([], "messages must have at least one message, got an empty list"),
     ((), "messages must have at least one message, got an empty list"),
     ([USER, "hello"], "messages[1] must be an object"),
@@ -119,7 +121,7 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
         [{"role": "user", "content": []}],
         "messages[0].content must have at least one part, got an empty list",
     ),
-    ([{"role": "user", "content": ["x"]}], "messages[0].content[0] must be"),
+    ([{"role": "user", "content": [5]}], "messages[0].content[0] must be"),
     ([{"role": "user", "content": [None]}], "messages[0].content[0] must be"),
     ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0] must be"),
     (
@@ -220,6 +222,16 @@ WRONG_MESSAGES: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("messages", "words"), WRONG_MESSAGES)
 def test_the_error_for_a_wrong_message_names_its_location(messages: Any, words: str) -> None:
     assert words in rejection(check_messages, messages)
+
+
+def test_a_text_is_a_message_of_the_user_wherever_messages_are_taken() -> None:
+    with fake_model(["hello"] * 4) as fake, LLMClient("a-key", fake.url) as client:
+        client.generate("Hi")
+        client.stream("Hi").result()
+        results = [client.run("Hi"), client.run_stream("Hi").result()]
+        sent = [{"role": "user", "content": "Hi"}]
+        assert [request.messages for request in fake.requests] == [sent] * 4
+    assert [result.messages[:1] for result in results] == [sent] * 2
 
 
 def test_a_long_value_is_shown_only_by_its_beginning() -> None:

@@ -1,14 +1,26 @@
 """Parts of a message: every valid form is accepted, and the error for any other says why."""
 
+from base64 import b64decode
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from coreason_client import LLMClient
+from coreason_client.llm import LLMRequestError
+from coreason_client.llm._attachments import MAX_FILE_BYTES
 from coreason_client.llm._check_messages import check_part
+from coreason_client.testing import fake_model
+from tests.each import each
 
 from .calls import HALF, PIXEL, rejection
 
+OFFICE = "application/vnd.openxmlformats-officedocument"
 PDF = "data:application/pdf;base64,JVBERi0xLjc="
 
 
@@ -24,16 +36,16 @@ def audio(**fields: Any) -> dict[str, Any]:
     return {"type": "input_audio", "input_audio": fields}
 
 
-FORMS = 'part must be {"type": "text", "text": …}, {"type": "image_url"'
-IMAGE = "part.image_url.url must be an http(s) URL or data:image/…;base64,… without spaces"
+FORMS = 'part must be text, bytes, a Path, {"type": "text", "text": …}, {"type": "image_url"'
+IMAGE = "part.image_url.url must be an image as bytes or a Path, an http(s) URL, or data:image/…"
 ONE_SOURCE = 'part.file must have one of "file_data", "file_url" and "file_id"'
-DATA = "part.file.file_data must be bytes, or a URL such as data:application/pdf;base64,…"
-UNKNOWN = "part.file.file_data is bytes of an unknown type: add a filename with an extension"
+DATA = "part.file.file_data must be bytes, a Path, or a URL such as data:application/pdf;base64,…"
+UNKNOWN = "part.file.file_data is of an unknown type: pass it as a file part, with a filename"
 SOUND = 'part.input_audio must be {"data": …, "format": "wav"}'
-SOUND_DATA = "part.input_audio.data must be bytes, or base64 text without spaces"
+SOUND_DATA = "part.input_audio.data must be bytes, a Path, or base64 text without spaces"
 SOUND_FORMAT = "part.input_audio.format must be a format such as wav or mp3"
 
-NO_PARTS: list[Any] = [None, "x", [], {}, {"type": "audio", "audio": {}}, {"type": []}]
+NO_PARTS: list[Any] = [None, 5, [], {}, {"type": "audio", "audio": {}}, {"type": []}]
 WRONG: list[tuple[Any, str]] = [
     *((part, FORMS) for part in NO_PARTS),
     *((part, FORMS) for part in ({"type": "text"}, {"type": "text", "text": "a", "more": 1})),
@@ -49,6 +61,13 @@ WRONG: list[tuple[Any, str]] = [
     (image("data:text/html;base64,AAAA"), IMAGE),
     (image("data:image/png;base64,A A="), IMAGE),
     (image("data:image/png;base64,"), IMAGE),
+    (image(b"%PDF-1.7"), IMAGE),
+    (b"text", "part is of an unknown type: pass it as a file part"),
+    (b"", "part must not be empty"),
+    (HALF, "part.text must be valid Unicode"),
+    (Path("/dev/zero"), "part must be a file, and '/dev/zero' is none"),
+    (Path("/nowhere/a.png"), "part must be a file, and '/nowhere/a.png' is none"),
+    (Path("/" + "x" * 300), "part cannot be read: "),
     ({"type": "file", "file": None}, ONE_SOURCE),
     ({"type": "file", "file": PDF}, ONE_SOURCE),
     (file(), f'{ONE_SOURCE}, and may have a "filename", got none of them'),
@@ -92,7 +111,13 @@ NAMED = {"file_data": PDF, "filename": "file.pdf"}
 TEXT = "data:text/plain;base64,aGk="
 
 TAKEN: list[tuple[Any, Any]] = [
+    ("Hi", {"type": "text", "text": "Hi"}),
     (image(PIXEL), image({"url": PIXEL})),
+    (image(b"\x89PNG\r\n\x1a\n"), image({"url": PIXEL})),
+    (
+        image({"url": b"\x89PNG\r\n\x1a\n", "detail": "low"}),
+        image({"url": PIXEL, "detail": "low"}),
+    ),
     (
         image(MappingProxyType({"url": PIXEL, "detail": "low"})),
         image({"url": PIXEL, "detail": "low"}),
@@ -126,7 +151,95 @@ def test_a_valid_part_is_taken_in_one_form(part: Any, checked: Any) -> None:
     assert check_part("part", checked) == checked  # a checked part is valid
 
 
+PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"
+WAV = b"RIFF\x00\x00\x00\x00WAVEfmt "
+
+# Bytes, the name of their file, and the type of the part with its media type or format.
+BYTES: list[tuple[bytes, str, str, str]] = [
+    (PNG, "a", "image_url", "image/png"),
+    (JPEG, "a.png", "image_url", "image/jpeg"),  # the bytes are right, the name is not
+    (b"GIF89a", "a", "image_url", "image/gif"),
+    (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "a", "image_url", "image/webp"),
+    (b"\x00\x00\x00\x18ftypheic", "a", "image_url", "image/heic"),
+    (b"%PDF-1.7", "a", "file", "application/pdf"),
+    (WAV, "a", "input_audio", "wav"),
+    (b"ID3\x04", "a", "input_audio", "mp3"),
+    (b"\xff\xfb\x90", "a", "input_audio", "mp3"),
+    (b"\x00\x00\x00\x18ftypM4A ", "a", "input_audio", "m4a"),
+    (b"\x00\x00\x00\x18ftypmp42", "a", "file", "video/mp4"),
+]
+NAMES: list[tuple[bytes, str, str, str]] = [
+    (b"a,b", "a.csv", "file", "text/csv"),
+    (b"# A", "a.md", "file", "text/markdown"),
+    (b"PK", "a.docx", "file", f"{OFFICE}.wordprocessingml.document"),
+    (b"<svg/>", "a.svg", "image_url", "image/svg+xml"),
+]
+
+
+def read(part: dict[str, Any]) -> tuple[str, str, bytes]:
+    """Return the type of a part, its media type or the format of audio, and its data."""
+    kind: str = part["type"]
+    value = part[kind]
+    if kind == "input_audio":
+        return kind, value["format"], b64decode(value["data"])
+    head, _, data = (value.get("url") or value["file_data"]).partition(";base64,")
+    return kind, head.removeprefix("data:"), b64decode(data)
+
+
+@each(("data", "name", "kind", "found"), [*BYTES, *NAMES])
+def test_a_path_becomes_the_part_for_its_type(
+    data: bytes, name: str, kind: str, found: str
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(data)
+        part = check_part("part", path)
+        assert check_part("part", {"type": "file", "file": path}) == check_part(
+            "part", file(file_data=data, filename=name)
+        )
+    assert read(part) == (kind, found, data)
+    assert kind != "file" or part["file"]["filename"] == name
+
+
+@each(("data", "name", "kind", "found"), BYTES)
+def test_bytes_become_the_part_for_their_type(
+    data: bytes, name: str, kind: str, found: str
+) -> None:
+    for one in (data, bytearray(data)):
+        part = check_part("part", one)
+        assert read(part) == (kind, found, data)
+        assert check_part("part", part) == part
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    with path.open("wb") as large:
+        large.truncate(MAX_FILE_BYTES + 1)
+    message = rejection(check_part, "part", path)
+    assert message.startswith("part must be at most 50,000,000 bytes, and '")
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_valid_part_or_an_error(data: bytes) -> None:
+    with suppress(LLMRequestError):
+        part = check_part("part", data)
+        assert check_part("part", part) == part
+
+
+def test_a_path_is_read_once_in_a_call_and_sent_as_data(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(PNG)
+    message = {"role": "user", "content": ["What is this?", path]}
+    with fake_model(["a", "b"]) as fake, LLMClient("a-key", fake.url) as client:
+        client.generate([message])
+        result = client.run([message])
+        sent = [request.json["messages"] for request in fake.requests]
+    parts = [{"type": "text", "text": "What is this?"}, image({"url": PIXEL})]
+    assert sent == [[{"role": "user", "content": parts}]] * 2
+    assert result.messages[0] == message
+
+
 def test_a_checked_part_is_a_copy() -> None:
-    given = {"type": "text", "text": "a"}
-    check_part("part", given)["text"] = "b"
-    assert given["text"] == "a"
+    own = {"type": "text", "text": "a"}
+    check_part("part", own)["text"] = "b"
+    assert own["text"] == "a"

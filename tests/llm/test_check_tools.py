@@ -14,6 +14,7 @@ WRONG_TOOLS: list[tuple[Any, str]] = [
     (WEATHER, "tools must be a list of tools, got a value of type dict"),
     (["f"], 'tools[0] must be {"type": "function", "function": {…}}'),
     ([None], "tools[0] must be"),
+    ([tool], "; Python functions go to run(), which executes them, got"),
     ([{}], "tools[0] must be"),
     ([{"name": "f", "parameters": {}}], "tools[0] must be"),
     ([{"type": ""}], "tools[0] must be"),

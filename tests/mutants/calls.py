@@ -18,7 +18,69 @@ _FORMAT_TESTS = ("tests/llm/providers/test_embeddings.py",)
 _LISTS = f"{_LLM}/providers/model_lists.py"
 _LIST_TESTS = ("tests/llm/providers/test_model_lists.py",)
 
+_ARGUMENTS = f"{_LLM}/providers/_arguments.py"
+_ARGUMENT_TESTS = ("tests/llm/test_wire.py::test_an_answer",)
+_FORMAT = f"{_LLM}/_response_format.py"
+_TYPE_TESTS = ("tests/llm/test_check_format.py",)
+_FILES = f"{_LLM}/_attachments.py"
+
 MUTANTS = (
+    Mutant(
+        "an argument that a provider lacks is sent",
+        _FIT,
+        "rule = None if name in profile.lacks else adapter.arguments.get(name)",
+        "rule = adapter.arguments.get(name)",
+        _ARGUMENT_TESTS,
+    ),
+    Mutant(
+        "an argument takes precedence over extra",
+        _FIT,
+        "extra=with_extra(fields, call.extra)",
+        "extra=with_extra(dict(call.extra), fields)",
+        _ARGUMENT_TESTS,
+    ),
+    Mutant(
+        "Claude has no room for its answer beside the reasoning",
+        _ARGUMENTS,
+        'return max(wanted, min(wanted + int(thinking["budget_tokens"]), most))',
+        "return wanted",
+        _ARGUMENT_TESTS,
+    ),
+    Mutant(
+        "a model that reasons gets top_p",
+        _ARGUMENTS,
+        """return {} if reasons(call.model, effort) else {"top_p": top_p}""",
+        """return {"top_p": top_p}""",
+        _ARGUMENT_TESTS,
+    ),
+    Mutant(
+        "no value is wrapped in an object",
+        _FORMAT,
+        """wrapped = schema.get("type") != "object\"""",
+        "wrapped = False",
+        _TYPE_TESTS,
+    ),
+    Mutant(
+        "a value that grows keeps its object",
+        f"{_LLM}/_json.py",
+        "if self._wrapped:",
+        "if False:",
+        _TYPE_TESTS,
+    ),
+    Mutant(
+        "the name of a file is trusted more than its bytes",
+        _FILES,
+        """kind = _media_type(data) or mime_type_of(name or "")""",
+        """kind = mime_type_of(name or "") or _media_type(data)""",
+        _PART_TESTS,
+    ),
+    Mutant(
+        "a file of any size is read",
+        _FILES,
+        "if len(data) > MAX_FILE_BYTES:",
+        "if False:",
+        _PART_TESTS,
+    ),
     Mutant(
         "the highest temperature of a provider is refused",
         _FIT,

@@ -11,7 +11,7 @@ _PARTS = f"{_LLM}/_check_messages.py"
 _PART_TESTS = ("tests/llm/test_check_parts.py",)
 _TOOLS = f"{_LLM}/_check_call.py"
 _TOOL_TESTS = ("tests/llm/test_check_tools.py",)
-_FORMAT = f"{_LLM}/_check_call.py"
+_FORMAT = f"{_LLM}/_response_format.py"
 _FORMAT_TESTS = ("tests/llm/test_check_format.py",)
 _MEDIA = f"{_LLM}/_answer.py"
 _MEDIA_TESTS = ("tests/llm/test_media.py",)
@@ -40,8 +40,8 @@ MUTANTS = (
     Mutant(
         "the name of a schema may have any length",
         _FORMAT,
-        "[:64], schema, strict=None)",
-        ", schema, strict=None)",
+        '_NOT_IN_NAME.sub("_", name)[:64]',
+        '_NOT_IN_NAME.sub("_", name)',
         _FORMAT_TESTS,
     ),
     Mutant(

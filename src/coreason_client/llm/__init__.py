@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from .types import PartialResponse as PartialResponse
     from .types import ProviderToolResult as ProviderToolResult
     from .types import ReasoningDelta as ReasoningDelta
+    from .types import ReasoningEffort as ReasoningEffort
     from .types import Response as Response
     from .types import ResponseData as ResponseData
     from .types import Restarted as Restarted
@@ -172,6 +173,7 @@ _NAMES = {
         "PartialResponse",
         "ProviderToolResult",
         "ReasoningDelta",
+        "ReasoningEffort",
         "Response",
         "ResponseData",
         "Restarted",

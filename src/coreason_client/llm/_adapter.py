@@ -5,7 +5,7 @@ An adapter turns a `ModelCall` into a request body, and a response, complete or 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from ._answer import End, ModelAnswer, ProviderFault, RawToolCall, Tokens, new_call_id
@@ -23,11 +23,18 @@ from .types import (
     ToolCallDelta,
 )
 
-__all__ = ["Adapter", "AnswerReader", "Piece"]
+__all__ = ["Adapter", "AnswerReader", "Fields", "Piece", "Rule"]
 
 
 Piece: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | CitationDelta
 """A delta before the end of a stream."""
+
+Fields: TypeAlias = dict[str, Any]
+"""Fields of a request."""
+
+Rule: TypeAlias = str | Callable[[ModelCall, Any, ProviderProfile], Fields | None]
+"""The path of the field for an argument, or a function that returns the fields for its value, None
+if the call cannot have the argument."""
 
 
 class _OpenCall:
@@ -225,6 +232,8 @@ class Adapter(ABC):
     """One wire format. Instances have no state; one serves all calls."""
 
     framing: ClassVar[Framing] = "sse"
+    arguments: ClassVar[Mapping[str, Rule]] = {}
+    """The rules for arguments by name."""
 
     @abstractmethod
     def url(self, base: str, call: ModelCall) -> str:

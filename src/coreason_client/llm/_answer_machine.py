@@ -56,7 +56,7 @@ class AnswerMachine:
     Attributes:
         response: the response object, once the answer is complete.
         on_break: what happens if the stream breaks in the middle of the answer.
-        has_format: True if the answer has a `response_format`.
+        schema: that of the answer, None without a `response_format`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class AnswerMachine:
     ) -> None:
         self.response: Response | None = None
         self.on_break = attempts.policy.on_break
-        self.has_format = attempts.plan.call.schema is not None
+        self.schema = attempts.plan.call.schema
         self._attempts = attempts
         self._parse_as = parse_as
         self._cached = cached

@@ -41,14 +41,6 @@ _INSTEAD = {
     "custom_llm_provider": "write it before the model: model='provider/model'",
     "mock_response": "use coreason_client.testing.fake_model",
 }
-_FIELDS_OF_OPENAI = frozenset(
-    {
-        *("frequency_penalty", "logit_bias", "logprobs", "metadata"),
-        *("parallel_tool_calls", "presence_penalty", "reasoning_effort", "seed"),
-        *("service_tier", "store", "top_k", "top_logprobs"),
-        *("top_p", "user", "verbosity"),
-    }
-)
 _ANSWER = {"choices": '["data"]', "output": '["data"]', "output_text": '["data"]["content"]'}
 
 
@@ -66,10 +58,10 @@ def quoted(keys: Iterable[Any]) -> str:
 def unknown_option(names: Iterable[str], known: Iterable[str]) -> TypeError:
     """Return the error for names of arguments that do not exist; it says what to use instead."""
     name = min(names)
-    if name in _FIELDS_OF_OPENAI:
-        hint = f"fields of the provider go into extra={{{name!r}: …}}"
-    else:
-        hint = _INSTEAD.get(name) or f"the options are {', '.join(sorted(known))}"
+    hint = _INSTEAD.get(name) or (
+        f"fields of the provider go into extra={{{name!r}: …}}, "
+        f"and the options are {', '.join(sorted(known))}"
+    )
     return TypeError(f"there is no option {name!r}; {hint}")
 
 

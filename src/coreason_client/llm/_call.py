@@ -61,11 +61,13 @@ class Schema:
     """The JSON schema of the answer; if `schema` is None, the answer is any JSON object.
 
     `strict` is None if the caller did not choose: strict where provider and schema allow it.
+    `wrapped`: the answer is an object whose only key has the value that the caller asked for.
     """
 
     name: str
     schema: Mapping[str, Any] | None
     strict: bool | None = False
+    wrapped: bool = False
 
 
 # Not frozen: that would double the cost of creating one, and every call creates one.
@@ -98,7 +100,8 @@ class ModelCall:
     * `{"type": "input_audio", "input_audio": {"data": base64 text, "format": "wav"}}`; the format
       is in lower case.
 
-    `temperature` and `max_tokens` are None if the provider's own default applies. `prompt_cache`
+    `temperature` and `max_tokens` are None if the provider's own default applies. `arguments` are
+    those that not every provider has, by name, without None. `prompt_cache`
     is the lifetime of cached prompts, None if the caller did not ask for caching. `raw` asks for
     the provider's reply in the response object. `resume` asks for a stream that can be resumed.
     `keep_invalid_calls`: a tool call whose arguments are not a JSON object is part of the answer,
@@ -113,6 +116,7 @@ class ModelCall:
     tool_choice: str | None = None
     schema: Schema | None = None
     stop: Sequence[str] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
     prompt_cache: PromptCache | None = None
@@ -130,6 +134,17 @@ def is_pydantic_model(value: Any) -> bool:
 
 # Types of text besides text/…
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript"})
+
+
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+# Types that the table of Python lacks.
+_MORE_TYPES = {
+    ".docx": f"{_OFFICE}.wordprocessingml.document",
+    ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    ".pptx": f"{_OFFICE}.presentationml.presentation",
+    ".md": "text/markdown",
+    ".m4a": "audio/mp4",
+}
 
 
 def data_of(url: str) -> tuple[str, str] | None:
@@ -167,7 +182,10 @@ def extension_of(url: str) -> str:
 def _types() -> "MimeTypes":
     from mimetypes import MimeTypes  # not at import: few calls have files
 
-    return MimeTypes()  # Python's own table, the same on every machine
+    types = MimeTypes()  # Python's own table, the same on every machine
+    for extension, kind in _MORE_TYPES.items():
+        types.add_type(kind, extension)
+    return types
 
 
 # The audio formats whose names differ from the names of media types.

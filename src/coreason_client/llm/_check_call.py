@@ -1,24 +1,25 @@
 """Checks of all arguments of a call, before anything is sent."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_args
 
-from ._argument_errors import invalid, quoted
-from ._call import ModelCall, Schema, check_prompt_cache, is_pydantic_model
+from ._argument_errors import invalid, is_number, quoted
+from ._call import ModelCall, check_prompt_cache
 from ._check_messages import check_messages
 from ._continuation import prefix_of
+from ._response_format import check_response_format
 from .errors import LLMRequestError
-from .types import OnBreak
+from .types import OnBreak, ReasoningEffort
 
 __all__ = [
     "CheckedTools",
+    "check_arguments",
     "check_budget_key",
     "check_call",
     "check_flag",
     "check_on_break",
-    "check_response_format",
     "check_tool_choice",
     "check_tools",
     "is_provider_tool",
@@ -27,7 +28,7 @@ __all__ = [
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
 _MOST_TOKENS = 2**31 - 1
 _ON_BREAK = get_args(OnBreak)
-_NO_EXTRA: Mapping[str, Any] = MappingProxyType({})
+_NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 _HIGHEST_TEMPERATURE = 2  # of any provider; `ProviderProfile.max_temperature` may be lower
 
 
@@ -47,8 +48,9 @@ def check_call(
     raw: Any = False,
     resume: Any = False,
     keep_invalid_calls: bool = False,
+    **arguments: Any,
 ) -> ModelCall:
-    """Return the call that the arguments describe.
+    """Return the call that the arguments describe; `arguments` are those of `ModelCall`.
 
     Raises:
         LLMRequestError: an argument is wrong; the message names it.
@@ -72,7 +74,8 @@ def check_call(
         tool_choice=None if tool_choice is None else check_tool_choice(tool_choice, checked_tools),
         schema=None if response_format is None else check_response_format(response_format),
         stop=() if stop is None else _stop(stop),
-        extra=_NO_EXTRA if extra is None else _extra(extra),
+        arguments=check_arguments(arguments) if arguments else _NO_FIELDS,
+        extra=_NO_FIELDS if extra is None else _extra(extra),
         stream=stream,
         prompt_cache=None if prompt_cache is False else check_prompt_cache(prompt_cache),
         raw=False if raw is False else check_flag("raw", raw),
@@ -152,60 +155,45 @@ def _extra(extra: Any) -> Mapping[str, Any]:
     return extra
 
 
-# `response_format`.
+# Arguments that not every provider has.
 
-_NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
+_EFFORTS = get_args(ReasoningEffort)
+_ARGUMENTS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "reasoning_effort": (
+        f"must be one of {', '.join(_EFFORTS)}, or None",
+        lambda value: isinstance(value, str) and value in _EFFORTS,
+    ),
+    "top_p": (
+        "must be a number from 0 to 1, or None",
+        lambda value: is_number(value) and 0 <= value <= 1,
+    ),
+    "seed": (
+        "must be a whole number of at most 63 bits, or None",
+        lambda value: value.__class__ is int and abs(value) < 2**63,
+    ),
+    "parallel_tool_calls": (
+        "must be True, False or None",
+        lambda value: isinstance(value, bool),
+    ),
+    "service_tier": (
+        "must be the name of a tier of the provider, or None",
+        lambda value: isinstance(value, str) and bool(value),
+    ),
+}
 
 
-def check_response_format(response_format: Any) -> Schema | None:
-    """Return the schema of the answer, None if it is plain text.
+def check_arguments(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments by name, without those that are None.
 
     Raises:
-        LLMRequestError: the format is wrong.
+        LLMRequestError: a value is wrong.
     """
-    if response_format is None:
-        return None
-    if is_pydantic_model(response_format):
-        return _model_schema(response_format)
-    if not isinstance(response_format, Mapping):
-        raise invalid(
-            "response_format", "must be a JSON schema or a pydantic model", response_format
-        )
-    kind = response_format.get("type")
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return Schema("answer", None)
-    if kind == "json_schema":
-        return _wrapped_schema(response_format.get("json_schema"))
-    return Schema("answer", response_format)
-
-
-def _model_schema(model: Any) -> Schema:
-    try:
-        schema = model.model_json_schema()
-    except (
-        RuntimeError,
-        NameError,
-        AttributeError,
-    ) as error:  # the base classes of pydantic's errors
-        reason = str(error).partition("\n")[0]
-        raise LLMRequestError(
-            f"response_format must have a JSON schema, and {model.__name__} has none: {reason}"
-        ) from None
-    return Schema(_NOT_IN_NAME.sub("_", model.__name__)[:64], schema, strict=None)
-
-
-def _wrapped_schema(wrapped: Any) -> Schema:
-    where = "response_format.json_schema"
-    schema = wrapped.get("schema") if isinstance(wrapped, Mapping) else None
-    name = wrapped.get("name", "answer") if isinstance(wrapped, Mapping) else None
-    if not isinstance(schema, Mapping) or not isinstance(name, str):
-        raise invalid(where, 'must be {"name": …, "schema": {…}}', wrapped)
-    strict = wrapped.get("strict")
-    if not isinstance(strict, bool | None):
-        raise invalid(f"{where}.strict", "must be true or false", strict)
-    return Schema(name, schema, bool(strict))
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for name, value in given.items():
+        rule, is_valid = _ARGUMENTS[name]
+        if not is_valid(value):
+            raise invalid(name, rule, value)
+    return given
 
 
 # Tools, and the choice among them.
@@ -262,10 +250,11 @@ def is_provider_tool(tool: Any) -> bool:
 
 def _check_tool(where: str, tool: Any) -> str:
     """Check a tool and return its name."""
-    if not isinstance(tool, Mapping) or tool.get("type") != "function":
-        raise invalid(
-            where, 'must be {"type": "function", "function": {…}}, or a tool of the provider', tool
-        )
+    rule = 'must be {"type": "function", "function": {…}}, or a tool of the provider'
+    if not isinstance(tool, Mapping):
+        raise invalid(where, f"{rule}; Python functions go to run(), which executes them", tool)
+    if tool.get("type") != "function":
+        raise invalid(where, rule, tool)
     if unknown := tool.keys() - _TOOL_KEYS:
         raise LLMRequestError(f"{where} must not have {quoted(unknown)}: a tool has no such key")
     function = tool.get("function")

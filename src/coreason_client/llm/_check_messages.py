@@ -5,13 +5,15 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic_core import to_json
 
 from ..errors import shown_value
 from ._argument_errors import check_text, invalid, is_encodable, quoted
-from ._call import extension_of, mime_type_of
+from ._attachments import BINARY, Attachment, attachment, read_bytes
+from ._call import audio_format, extension_of
 from .errors import LLMRequestError
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "check_messages",
     "check_next_messages",
     "check_part",
+    "listed",
 ]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -61,7 +64,7 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
     if isinstance(messages, CheckedMessages):
         return messages
     if not isinstance(messages, _LISTS):
-        raise invalid("messages", "must be a list of messages", messages)
+        messages = listed(messages)
     if not messages:
         raise LLMRequestError("messages must have at least one message, got an empty list")
     simple = [_simple_message(message) for message in messages]
@@ -71,6 +74,19 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
     _check_tool_results(checked)
     _check_prefix(checked)
     return checked
+
+
+def listed(messages: Any) -> Any:
+    """Return messages as a list: a text is one message of the user.
+
+    Raises:
+        LLMRequestError: they are something else.
+    """
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    if not isinstance(messages, _LISTS):
+        raise invalid("messages", "must be text, or a list of messages", messages)
+    return messages
 
 
 def check_next_messages(earlier: CheckedMessages, messages: Sequence[Any]) -> CheckedMessages:
@@ -352,7 +368,6 @@ _FILE_URL = re.compile(_URL)
 _DATA_URL = re.compile(rf"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=-]+)*?;base64,({_BASE64})", re.ASCII)
 _AUDIO_DATA = re.compile(_BASE64)
 _AUDIO_FORMAT = re.compile(r"[a-z0-9]{1,16}", re.ASCII)
-_PDF = b"%PDF-"
 
 
 def check_part(where: str, part: Any) -> dict[str, Any]:
@@ -361,15 +376,31 @@ def check_part(where: str, part: Any) -> dict[str, Any]:
     Raises:
         LLMRequestError: the part is wrong.
     """
+    if isinstance(part, BINARY):
+        return _attached(attachment(where, part))
+    if isinstance(part, str):
+        part = {"type": "text", "text": part}
     kind = part.get("type") if isinstance(part, Mapping) else None
     if not isinstance(kind, str) or kind not in _CHECKS or part.keys() != {"type", kind}:
         raise invalid(
             where,
-            'must be {"type": "text", "text": …}, {"type": "image_url", "image_url": {"url": …}}, '
-            '{"type": "file", "file": {…}} or {"type": "input_audio", "input_audio": {…}}',
+            'must be text, bytes, a Path, {"type": "text", "text": …}, {"type": "image_url", '
+            '"image_url": {"url": …}}, {"type": "file", "file": {…}} or {"type": "input_audio", '
+            '"input_audio": {…}}',
             part,
         )
     return {"type": kind, kind: _CHECKS[kind](f"{where}.{kind}", part[kind])}
+
+
+def _attached(file: Attachment) -> dict[str, Any]:
+    """Return the part for bytes or a file: its type shows whether it is an image or audio."""
+    if file.media_type.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": file.url}}
+    if file.media_type.startswith("audio/"):
+        audio = {"data": file.data, "format": audio_format(file.media_type)}
+        return {"type": "input_audio", "input_audio": audio}
+    name = file.name or f"file{extension_of(file.url)}"
+    return {"type": "file", "file": {"file_data": file.url, "filename": name}}
 
 
 def _text(where: str, text: Any) -> str:
@@ -379,21 +410,26 @@ def _text(where: str, text: Any) -> str:
 
 
 def _image(where: str, image: Any) -> dict[str, Any]:
-    if isinstance(image, str):
+    if isinstance(image, (str, *BINARY)):
         image = {"url": image}
     if not isinstance(image, Mapping) or image.keys() - _IMAGE_KEYS:
         raise invalid(where, 'must be {"url": …}', image)
     url = image.get("url")
+    if isinstance(url, BINARY):
+        url = attachment(f"{where}.url", url).url
     if not isinstance(url, str) or not _IMAGE_URL.fullmatch(url):
         raise LLMRequestError(
-            f"{where}.url must be an http(s) URL or data:image/…;base64,… without spaces"
+            f"{where}.url must be an image as bytes or a Path, an http(s) URL, or "
+            "data:image/…;base64,… without spaces"
         )
     if not isinstance(image.get("detail", ""), str):
         raise invalid(f"{where}.detail", "must be text", image["detail"])
-    return dict(image)
+    return {**image, "url": url}
 
 
 def _file(where: str, file: Any) -> dict[str, Any]:
+    if isinstance(file, BINARY):
+        file = {"file_data": file}
     rule = 'must have one of "file_data", "file_url" and "file_id", and may have a "filename"'
     if not isinstance(file, Mapping) or file.keys() - _FILE_KEYS:
         raise invalid(where, rule, file)
@@ -407,33 +443,22 @@ def _file(where: str, file: Any) -> dict[str, Any]:
         check_text(f"{where}.filename", name)
     [source] = given
     checked = {source: _SOURCES[source](f"{where}.{source}", file[source], name)}
+    if isinstance(file[source], Path):
+        name = name or file[source].name
     if source == "file_data" and name is None:
         name = f"file{extension_of(checked[source])}"
     return checked if name is None else {**checked, "filename": name}
 
 
 def _file_data(where: str, data: Any, name: str | None) -> str:
-    if isinstance(data, bytes | bytearray):
-        return _encoded(where, bytes(data), name)
+    if isinstance(data, BINARY):
+        return attachment(where, data, name).url
     match = _DATA_URL.fullmatch(data) if isinstance(data, str) else None
     if match is None:
         raise LLMRequestError(
-            f"{where} must be bytes, or a URL such as data:application/pdf;base64,…"
+            f"{where} must be bytes, a Path, or a URL such as data:application/pdf;base64,…"
         )
     return f"data:{match[1].lower()};base64,{match[2]}"
-
-
-def _encoded(where: str, data: bytes, name: str | None) -> str:
-    """Return bytes as a `data:` URL; the file name shows their type."""
-    kind = mime_type_of(name or "") or ("application/pdf" if data.startswith(_PDF) else None)
-    if not data:
-        raise LLMRequestError(f"{where} must not be empty")
-    if kind is None:
-        raise LLMRequestError(
-            f"{where} is bytes of an unknown type: add a filename with an extension such as .pdf, "
-            "or pass a URL such as data:application/pdf;base64,…"
-        )
-    return f"data:{kind};base64,{b64encode(data).decode()}"
 
 
 def _file_url(where: str, url: Any, name: str | None) -> str:
@@ -464,10 +489,10 @@ def _audio(where: str, audio: Any) -> dict[str, Any]:
     if not _AUDIO_FORMAT.fullmatch(lower):
         raise invalid(f"{where}.format", "must be a format such as wav or mp3", kind)
     data = audio["data"]
-    if isinstance(data, bytes | bytearray):
-        data = b64encode(data).decode()
+    if isinstance(data, BINARY):
+        data = b64encode(read_bytes(f"{where}.data", data)).decode()
     if not isinstance(data, str) or not _AUDIO_DATA.fullmatch(data):
-        raise LLMRequestError(f"{where}.data must be bytes, or base64 text without spaces")
+        raise LLMRequestError(f"{where}.data must be bytes, a Path, or base64 text without spaces")
     return {"data": data, "format": lower}
 
 

@@ -13,7 +13,15 @@ from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._from_env import shared_client
 from .client import LLMClient
 from .streams import LLMStream
-from .types import CallOptions, EmbeddingResponse, ModelInfo, Parsed, Response
+from .types import (
+    CallOptions,
+    EmbeddingResponse,
+    Messages,
+    ModelInfo,
+    Parsed,
+    Response,
+    ResponseFormat,
+)
 
 if TYPE_CHECKING:
     from .tools._run_machine import RunOptions
@@ -33,13 +41,13 @@ __all__ = [
 
 
 def generate_sync(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    response_format: ResponseFormat[Parsed] = None,
     **options: Unpack[CallOptions],
 ) -> Response[Parsed]:
     """Send messages to a model and return its answer as the standard response object.
@@ -47,14 +55,14 @@ def generate_sync(
     The configuration is read from the environment and `.env` at each call.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: the functions that the model may call, in the format of OpenAI, and tools that the
             provider runs, in its own.
         temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
             None for the provider's default.
         max_tokens: the maximum length of the answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the answer.
+        response_format: a JSON schema, a pydantic model or another type for the answer.
         options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
     Raises:
@@ -67,26 +75,26 @@ def generate_sync(
 
 
 def stream_sync(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    response_format: ResponseFormat[Parsed] = None,
     **options: Unpack[CallOptions],
 ) -> LLMStream[Parsed]:
     """Send messages to a model and return a stream of deltas; configuration like `generate_sync`.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: the functions that the model may call, in the format of OpenAI, and tools that the
             provider runs, in its own.
         temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
             None for the provider's default.
         max_tokens: the maximum length of the answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the answer.
+        response_format: a JSON schema, a pydantic model or another type for the answer.
         options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
     Raises:
@@ -137,13 +145,13 @@ def models_sync(provider: str | None = None) -> list[ModelInfo]:
 
 
 def run_sync(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    response_format: ResponseFormat[Parsed] = None,
     **options: "Unpack[RunOptions]",
 ) -> "RunResult[Parsed]":
     """Send messages to a model, execute the tools that it calls, and return its answer.
@@ -151,13 +159,13 @@ def run_sync(
     The configuration is read from the environment and `.env`.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: functions, `Tool` values and `MCPServer` values that the model may call, and
             tools that the provider runs, in its own format.
         temperature: the sampling temperature, or None for the provider's default.
         max_tokens: the maximum length of each answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the last answer.
+        response_format: a JSON schema, a pydantic model or another type for the last answer.
         options: the optional arguments of `RunOptions`.
 
     Raises:
@@ -170,25 +178,25 @@ def run_sync(
 
 
 def run_stream_sync(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    response_format: ResponseFormat[Parsed] = None,
     **options: "Unpack[RunOptions]",
 ) -> "RunStream[Parsed]":
     """Do what `run_sync` does, and return a stream of its events.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: functions, `Tool` values and `MCPServer` values that the model may call, and
             tools that the provider runs, in its own format.
         temperature: the sampling temperature, or None for the provider's default.
         max_tokens: the maximum length of each answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the last answer.
+        response_format: a JSON schema, a pydantic model or another type for the last answer.
         options: the optional arguments of `RunOptions`.
 
     Raises:

@@ -195,10 +195,18 @@ _FRACTION = 64  # the text must grow by 1/64 before it is parsed again
 _NOTHING = object()
 
 
-class GrowingValue:
-    """Adds up the text of deltas and parses the part that was received."""
+ANSWER_KEY = "answer"
+"""The only key of an answer that is wrapped in an object."""
 
-    def __init__(self) -> None:
+
+class GrowingValue:
+    """Adds up the text of deltas and parses the part that was received.
+
+    `wrapped`: the value is that of the only key of an object.
+    """
+
+    def __init__(self, *, wrapped: bool = False) -> None:
+        self._wrapped = wrapped
         self._text = ""
         self._new: list[str] = []
         self._new_length = 0
@@ -212,7 +220,7 @@ class GrowingValue:
     def add(self, delta: Delta) -> bool:
         """Add a delta; return True if the value has changed."""
         if isinstance(delta, Restarted):
-            self.__init__()  # type: ignore[misc]
+            self.__init__(wrapped=self._wrapped)  # type: ignore[misc]
             return False
         if not isinstance(delta, TextDelta):
             return False
@@ -233,6 +241,8 @@ class GrowingValue:
             value = from_json(self._text, allow_partial="trailing-strings")
         except (ValueError, TypeError):  # not JSON yet, or not at all
             return False
+        if self._wrapped:
+            value = mapping(value).get(ANSWER_KEY, self._value)
         if value == self._value:
             return False
         self._value = value

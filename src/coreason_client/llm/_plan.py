@@ -11,7 +11,7 @@ from .._drive import Action
 from .._http._types import Request, Timeouts
 from .._secret import AsyncCallableError, call_sync, mask_tokens, redact, redacted_cause
 from ..errors import ArgumentError
-from ._adapter import Adapter
+from ._adapter import Adapter, Fields
 from ._answer import ModelAnswer, Tokens, estimate_bytes
 from ._call import ModelCall
 from ._continuation import (
@@ -46,6 +46,7 @@ __all__ = [
     "ResumedPlan",
     "estimated_prompt",
     "fit_call",
+    "with_arguments",
 ]
 
 # Keys that a callable returns.
@@ -271,6 +272,8 @@ class CallPlan(RequestPlan):
             check_continuation(profile, call.model)
             base = continuation_base(base, profile)
             call = replace(call, messages=sent_messages(call.messages, profile))
+        if call.arguments:
+            call = with_arguments(call, adapter, profile)
         body = adapter.body(call, profile)
         if prefix is not None:
             body.update(continuation_fields(prefix, profile))
@@ -372,6 +375,33 @@ def fit_call(call: ModelCall, adapter: Adapter, profile: ProviderProfile) -> Mod
         if message["content"].__class__ is list:
             _check_parts(index, message["content"], call, adapter, profile)
     return call if profile.developer_role else _without_developer(call)
+
+
+def with_arguments(call: ModelCall, adapter: Adapter, profile: ProviderProfile) -> ModelCall:
+    """Return the call with its arguments by name as fields of the request, below its `extra`.
+
+    Raises:
+        LLMRequestError: the provider does not have an argument.
+    """
+    fields: Fields = {}
+    for name, value in call.arguments.items():
+        if name == "parallel_tool_calls" and not call.tools:
+            continue  # providers reject it without tools
+        rule = None if name in profile.lacks else adapter.arguments.get(name)
+        found = _at(rule, value) if isinstance(rule, str) else rule and rule(call, value, profile)
+        if found is None:
+            raise LLMRequestError(
+                f"{name} must be left out: {profile.name} does not have it for {call.model}",
+                provider=profile.name,
+                model=call.model,
+            )
+        with_extra(fields, found)
+    return replace(call, extra=with_extra(fields, call.extra))
+
+
+def _at(path: str, value: Any) -> Fields:
+    outer, _, inner = path.partition(".")
+    return {outer: {inner: value} if inner else value}
 
 
 def _too_hot(temperature: float, call: ModelCall, profile: ProviderProfile) -> LLMRequestError:

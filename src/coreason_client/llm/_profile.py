@@ -62,6 +62,15 @@ class ProviderProfile:
     max_temperature: float = 2.0
     """The highest `temperature` that it accepts."""
 
+    lacks: tuple[str, ...] = ()
+    """Arguments by name that it does not have, although its wire format has them."""
+
+    seed_field: Literal["seed", "random_seed"] = "seed"
+    """Field for the `seed` on OpenAI's wire."""
+
+    thinking_switch: bool = False
+    """True if `thinking` switches reasoning on and off on OpenAI's wire, beside its effort."""
+
     developer_role: bool = False
     """True if messages may have the role "developer"; otherwise they are sent as "system"."""
 
@@ -93,6 +102,9 @@ class ProviderProfile:
 
     json_schemas: bool = True
     """True if `response_format` accepts a JSON schema, or only "any JSON object"."""
+
+    strict_models: tuple[str, ...] = ()
+    """Patterns of the names of the models that enforce a strict schema on OpenAI's wire."""
 
     stream_usage: bool = True
     """True if `stream_options` must ask for usage at the end of a stream."""

@@ -33,7 +33,7 @@ from ._answer import (
 )
 from ._argument_errors import AnswerDict
 from ._attempts import Attempts, PlanT
-from ._call import ModelCall, is_pydantic_model
+from ._call import ModelCall
 from ._classify import (
     FailedAttempt,
     answer_failure,
@@ -45,6 +45,7 @@ from ._classify import (
 from ._continuation import continued, without_range
 from ._json import clean_text, is_finite, parse_or_none
 from ._plan import CallPlan
+from ._response_format import format_name, parse_answer
 from ._route import ModelRoute
 from .errors import LLMError, LLMFilteredError, LLMResponseError
 from .types import (
@@ -377,12 +378,10 @@ def parse_content(answer: ModelAnswer, call: ModelCall, parse_as: Any) -> Any:
     """
     content = answer.content or ""
     try:
-        if is_pydantic_model(parse_as):
-            return parse_as.model_validate_json(content)
-        return from_json(content)
+        return parse_answer(content, parse_as)
     except ValidationError as error:
-        reason = f"does not match {parse_as.__name__}: {_first_error(error)}"
-        details = f"does not match {parse_as.__name__}:\n{_all_errors(error)}"
+        reason = f"does not match {format_name(parse_as)}: {_first_error(error)}"
+        details = f"does not match {format_name(parse_as)}:\n{_all_errors(error)}"
     except (ValueError, TypeError) as error:
         reason = details = f"is not JSON: {error}"
     cut = f", cut off at {_limit(call)}," if answer.end == "length" else ""

@@ -74,12 +74,11 @@ class LLMStream(StreamBase, Generic[Parsed]):
         Raises:
             LLMRequestError: the call has no `response_format`.
         """
-        if not self._machine.has_format:
+        if self._machine.schema is None:
             raise LLMRequestError("objects() needs a call with response_format; use text() instead")
-        return self._objects()
+        return self._objects(GrowingValue(wrapped=self._machine.schema.wrapped))
 
-    def _objects(self) -> Generator[Any]:
-        growing = GrowingValue()
+    def _objects(self, growing: GrowingValue) -> Generator[Any]:
         for delta in self:
             if growing.add(delta):
                 yield growing.value

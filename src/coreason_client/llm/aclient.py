@@ -23,9 +23,11 @@ from .types import (
     CallOptions,
     Delta,
     EmbeddingResponse,
+    Messages,
     ModelInfo,
     Parsed,
     Response,
+    ResponseFormat,
     UsageDelta,
 )
 
@@ -93,26 +95,26 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
 
     async def generate(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Messages,
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
-        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        response_format: ResponseFormat[Parsed] = None,
         **options: Unpack[CallOptions],
     ) -> Response[Parsed]:
         """Send messages to a model and return its answer as the standard response object.
 
         Args:
-            messages: the conversation; each message has a `role` and `content`.
+            messages: the text of one message, or a list of messages with `role` and `content`.
             model: the model, optionally as `provider/model`.
             tools: the functions that the model may call, in the format of OpenAI, and tools that
                 the provider runs, in its own.
             temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it),
                 or None for the provider's default.
             max_tokens: the maximum length of the answer, or None for the provider's default.
-            response_format: a JSON schema or a pydantic model for the answer.
+            response_format: a JSON schema, a pydantic model or another type for the answer.
             options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
         Raises:
@@ -131,25 +133,25 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
 
     def stream(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Messages,
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
-        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        response_format: ResponseFormat[Parsed] = None,
         **options: Unpack[CallOptions],
     ) -> AsyncLLMStream[Parsed]:
         """Send messages to a model and return a stream of deltas.
 
         Args:
-            messages: the conversation; each message has a `role` and `content`.
+            messages: the text of one message, or a list of messages with `role` and `content`.
             model: the model, optionally as `provider/model`.
             tools: the functions that the model may call, in the format of OpenAI, and tools that
                 the provider runs, in its own.
             temperature: the sampling temperature, as in `generate`.
             max_tokens: the maximum length of the answer, or None for the provider's default.
-            response_format: a JSON schema or a pydantic model for the answer.
+            response_format: a JSON schema, a pydantic model or another type for the answer.
             options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
         Raises:
@@ -169,25 +171,25 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
 
     async def run(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Messages,
         model: str = DEFAULT_MODEL,
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
-        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        response_format: ResponseFormat[Parsed] = None,
         **options: "Unpack[RunOptions]",
     ) -> "RunResult[Parsed]":
         """Send messages to a model, execute the tools that it calls, and return its answer.
 
         Args:
-            messages: the conversation; each message has a `role` and `content`.
+            messages: the text of one message, or a list of messages with `role` and `content`.
             model: the model, optionally as `provider/model`.
             tools: functions, `Tool` values and `MCPServer` values that the model may call, and
                 tools that the provider runs, in its own format.
             temperature: the sampling temperature, or None for the default of the provider.
             max_tokens: the maximum length of each answer, or None for the default of the provider.
-            response_format: a JSON schema or a pydantic model for the last answer.
+            response_format: a JSON schema, a pydantic model or another type for the last answer.
             options: the optional arguments of `RunOptions`.
 
         Raises:
@@ -209,25 +211,25 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
 
     def run_stream(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Messages,
         model: str = DEFAULT_MODEL,
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = 2000,
         *,
-        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        response_format: ResponseFormat[Parsed] = None,
         **options: "Unpack[RunOptions]",
     ) -> "AsyncRunStream[Parsed]":
         """Do what `run` does, and return a stream of its events.
 
         Args:
-            messages: the conversation; each message has a `role` and `content`.
+            messages: the text of one message, or a list of messages with `role` and `content`.
             model: the model, optionally as `provider/model`.
             tools: functions, `Tool` values and `MCPServer` values that the model may call, and
                 tools that the provider runs, in its own format.
             temperature: the sampling temperature, or None for the default of the provider.
             max_tokens: the maximum length of each answer, or None for the default of the provider.
-            response_format: a JSON schema or a pydantic model for the last answer.
+            response_format: a JSON schema, a pydantic model or another type for the last answer.
             options: the optional arguments of `RunOptions`.
 
         Raises:
@@ -308,7 +310,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
 
     def _new_run(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Messages,
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None",
         options: dict[str, Any],
     ) -> "AsyncRun":

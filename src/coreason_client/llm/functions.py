@@ -23,7 +23,15 @@ from ._functions_sync import (
 # async only: end
 from .aclient import AsyncLLMClient
 from .streams import AsyncLLMStream
-from .types import CallOptions, EmbeddingResponse, ModelInfo, Parsed, Response
+from .types import (
+    CallOptions,
+    EmbeddingResponse,
+    Messages,
+    ModelInfo,
+    Parsed,
+    Response,
+    ResponseFormat,
+)
 
 if TYPE_CHECKING:
     from .tools._run_async import AsyncRunStream
@@ -49,13 +57,13 @@ __all__ = [
 
 
 async def generate(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    response_format: ResponseFormat[Parsed] = None,
     **options: Unpack[CallOptions],
 ) -> Response[Parsed]:
     """Send messages to a model and return its answer as the standard response object.
@@ -63,14 +71,14 @@ async def generate(
     The configuration is read from the environment and `.env` at each call.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: the functions that the model may call, in the format of OpenAI, and tools that the
             provider runs, in its own.
         temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
             None for the provider's default.
         max_tokens: the maximum length of the answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the answer.
+        response_format: a JSON schema, a pydantic model or another type for the answer.
         options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
     Raises:
@@ -83,26 +91,26 @@ async def generate(
 
 
 def stream(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    response_format: ResponseFormat[Parsed] = None,
     **options: Unpack[CallOptions],
 ) -> AsyncLLMStream[Parsed]:
     """Send messages to a model and return a stream of deltas; configuration like `generate`.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: the functions that the model may call, in the format of OpenAI, and tools that the
             provider runs, in its own.
         temperature: the sampling temperature, 0 to 1 (up to 2 where the provider accepts it), or
             None for the provider's default.
         max_tokens: the maximum length of the answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the answer.
+        response_format: a JSON schema, a pydantic model or another type for the answer.
         options: the optional arguments of `coreason_client.llm.types.CallOptions`.
 
     Raises:
@@ -153,13 +161,13 @@ async def models(provider: str | None = None) -> list[ModelInfo]:
 
 
 async def run(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    response_format: ResponseFormat[Parsed] = None,
     **options: "Unpack[RunOptions]",
 ) -> "RunResult[Parsed]":
     """Send messages to a model, execute the tools that it calls, and return its answer.
@@ -167,13 +175,13 @@ async def run(
     The configuration is read from the environment and `.env`.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: functions, `Tool` values and `MCPServer` values that the model may call, and
             tools that the provider runs, in its own format.
         temperature: the sampling temperature, or None for the provider's default.
         max_tokens: the maximum length of each answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the last answer.
+        response_format: a JSON schema, a pydantic model or another type for the last answer.
         options: the optional arguments of `RunOptions`.
 
     Raises:
@@ -186,25 +194,25 @@ async def run(
 
 
 def run_stream(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None" = None,
     temperature: float | None = 0.7,
     max_tokens: int | None = 2000,
     *,
-    response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    response_format: ResponseFormat[Parsed] = None,
     **options: "Unpack[RunOptions]",
 ) -> "AsyncRunStream[Parsed]":
     """Do what `run` does, and return a stream of its events.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: functions, `Tool` values and `MCPServer` values that the model may call, and
             tools that the provider runs, in its own format.
         temperature: the sampling temperature, or None for the provider's default.
         max_tokens: the maximum length of each answer, or None for the provider's default.
-        response_format: a JSON schema or a pydantic model for the last answer.
+        response_format: a JSON schema, a pydantic model or another type for the last answer.
         options: the optional arguments of `RunOptions`.
 
     Raises:

@@ -90,12 +90,11 @@ class AsyncLLMStream(AsyncStreamBase, Generic[Parsed]):
         Raises:
             LLMRequestError: the call has no `response_format`.
         """
-        if not self._machine.has_format:
+        if self._machine.schema is None:
             raise LLMRequestError("objects() needs a call with response_format; use text() instead")
-        return self._objects()
+        return self._objects(GrowingValue(wrapped=self._machine.schema.wrapped))
 
-    async def _objects(self) -> AsyncGenerator[Any]:
-        growing = GrowingValue()
+    async def _objects(self, growing: GrowingValue) -> AsyncGenerator[Any]:
         async for delta in self:
             if growing.add(delta):
                 yield growing.value

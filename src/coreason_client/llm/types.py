@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Generic, Literal, NotRequired, TypeAlias, TypedDict
 
 from typing_extensions import TypeVar
@@ -24,6 +25,7 @@ __all__ = [
     "PartialResponse",
     "ProviderToolResult",
     "ReasoningDelta",
+    "ReasoningEffort",
     "Response",
     "ResponseData",
     "Restarted",
@@ -42,6 +44,9 @@ FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 OnBreak: TypeAlias = Literal["error", "continue", "restart"]
 """The reaction to a stream that breaks in the middle of the answer."""
 
+ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model reasons before it answers."""
+
 
 class CallOptions(TypedDict, total=False):
     """The optional arguments of a call.
@@ -49,6 +54,12 @@ class CallOptions(TypedDict, total=False):
     Attributes:
         tool_choice: "auto", "none", "required", or one function in the format of OpenAI.
         stop: text, or a list of texts, at which the answer ends.
+        reasoning_effort: how much the model reasons: "none", "minimal", "low", "medium", "high",
+            "xhigh" or "max".
+        top_p: the share of the probability from which tokens are sampled, 0 to 1.
+        seed: a number for which the same request is sampled in the same way, as far as possible.
+        parallel_tool_calls: False for at most one tool call in an answer.
+        service_tier: the provider's name of a tier of speed and price, such as "flex".
         fallbacks: other models, tried in order if the first one fails.
         extra: further fields of the request body, for this provider only.
         budget_key: the name whose budget pays for the call, for a budget per key.
@@ -70,6 +81,11 @@ class CallOptions(TypedDict, total=False):
 
     tool_choice: str | Mapping[str, Any] | None
     stop: str | Sequence[str] | None
+    reasoning_effort: ReasoningEffort | None
+    top_p: float | None
+    seed: int | None
+    parallel_tool_calls: bool | None
+    service_tier: str | None
     fallbacks: Sequence[str]
     extra: Mapping[str, Any] | None
     budget_key: str | None
@@ -155,6 +171,12 @@ class ProviderToolResult(TypedDict):
 
 Parsed = TypeVar("Parsed", default=Any)
 """The type of the parsed answer: the class that was passed as `response_format`."""
+
+Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
+"""A conversation, or the text of one message of the user."""
+
+ResponseFormat: TypeAlias = type[Parsed] | UnionType | Mapping[str, Any] | None
+"""A type or a JSON schema for the answer; type checkers know the type of `parsed` from a class."""
 
 
 class ResponseData(TypedDict, Generic[Parsed]):

@@ -66,6 +66,7 @@ def test_the_target(model: str, base: str | None, provider: str, address: str, p
         ({"response_format": {"type": "json_object"}}, {"gen_ai.output.type": "json"}),
         ({"extra": {"top_k": 3}}, {"gen_ai.request.top_k": 3}),
         ({"extra": {"reasoning_effort": "low"}}, {"gen_ai.request.reasoning.level": "low"}),
+        ({"seed": 4, "service_tier": "flex"}, {"gen_ai.request.seed": 4}),
         ({"extra": {"seed": [1], "top_p": None, "user": "ann", "top_k": True}}, {}),
     ],
 )

@@ -6,7 +6,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from coreason_client.llm._call import ModelCall, Schema
 from coreason_client.llm.providers._openai import sent_schema, strict_schema
+from coreason_client.llm.providers.profiles import PROFILES
+from tests.each import each
 
 
 class Colour(Enum):
@@ -96,7 +99,7 @@ def test_what_cannot_be_enforced_is_left_alone(model: type[BaseModel]) -> None:
         {"type": "array", "items": {"type": "string"}},
         {"type": "object"},
         {"type": "object", "properties": {"a": True}},
-        {"type": "object", "properties": {"a": {"oneOf": [{"type": "string"}]}}},
+        {"type": "object", "properties": {"a": {"allOf": [{"type": "string"}]}}},
         {"type": "object", "properties": {"a": {"type": "string", "format": "uri-template"}}},
         {"type": "object", "properties": {"a": {"type": "string", "format": []}}},
         {"type": "object", "properties": {}, "additionalProperties": True},
@@ -116,16 +119,49 @@ def test_a_model_without_fields() -> None:
 STRICT_OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-@pytest.mark.parametrize("provider", ["openai", "azure"])
-def test_a_schema_is_converted_if_nobody_chose_and_the_provider_enforces_it(provider: str) -> None:
-    sent, strict = sent_schema(STRICT_OBJECT, None, provider)
-    assert strict
-    assert sent == strict_schema(STRICT_OBJECT)
-    assert sent_schema({"type": "array"}, None, provider) == ({"type": "array"}, False)
+PROFILES_BY_NAME = {profile.name: profile for profile in PROFILES}
 
 
-@pytest.mark.parametrize(
-    ("strict", "provider"), [(True, "openai"), (False, "openai"), (None, "groq"), (True, "groq")]
+def sent(model: str, strict: bool | None, schema: Any = STRICT_OBJECT) -> Any:
+    """Return what is sent for a schema to a model of a provider, `provider/model`."""
+    provider, _, name = model.partition("/")
+    call = ModelCall(model=name, messages=[], schema=Schema("n", schema, strict))
+    return sent_schema(call, PROFILES_BY_NAME[provider])
+
+
+ENFORCING = (
+    *("openai/m", "azure/m", "mistral/m", "xai/m", "cerebras/m", "fireworks/m", "together/m"),
+    *("openrouter/openai/gpt-4o", "groq/openai/gpt-oss-120b"),
 )
-def test_otherwise_a_schema_is_sent_unchanged(strict: bool | None, provider: str) -> None:
-    assert sent_schema(STRICT_OBJECT, strict, provider) == (STRICT_OBJECT, bool(strict))
+
+
+@each("model", ENFORCING)
+def test_a_schema_is_converted_if_nobody_chose_and_the_model_enforces_it(model: str) -> None:
+    converted = strict_schema(STRICT_OBJECT)
+    assert sent(model, None) == {"name": "n", "schema": converted, "strict": True}
+    free = {"type": "array"}
+    assert sent(model, None, free) == {"name": "n", "schema": free, "strict": False}
+
+
+@each(
+    ("model", "strict"),
+    [
+        *(("openai/m", True), ("openai/m", False), ("groq/llama-3.3-70b", None), ("groq/m", True)),
+        *(("vllm/m", None), ("ollama-openai/m", None)),
+    ],
+)
+def test_otherwise_a_schema_is_sent_unchanged(model: str, strict: bool | None) -> None:
+    unchanged = {"name": "n", "schema": STRICT_OBJECT, "strict": bool(strict)}
+    assert sent(model, strict) == unchanged
+
+
+def test_a_provider_without_schemas_gets_none() -> None:
+    assert sent("deepseek/m", None) is None
+
+
+def test_the_options_of_a_union_may_have_a_discriminator() -> None:
+    options = [{"type": "string"}, {"type": "null"}]
+    union = {"oneOf": options, "discriminator": {"propertyName": "a"}}
+    strict = strict_schema({"type": "object", "properties": {"a": union}})
+    assert strict is not None
+    assert strict["properties"]["a"] == {"anyOf": options}

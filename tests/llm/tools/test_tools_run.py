@@ -418,7 +418,7 @@ def test_a_run_leaves_no_such_call_in_the_cache() -> None:
         ({"tools": [Tool(weather, timeout=0)]}, r"tools\[0\]\.timeout"),
         ({"tools": [Tool(weather, on_restart="maybe")]}, "rerun"),  # type: ignore[arg-type]
         ({"max_turns": 0}, "max_turns must be"),
-        ({"messages": "Hi"}, "messages must be a list"),
+        ({"messages": 5}, "messages must be text, or a list"),
         ({"messages": []}, "at least one message"),
     ],
 )

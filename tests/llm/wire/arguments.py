@@ -1,13 +1,13 @@
 """Arguments that each wire sends in its own form: one table with a row per wire."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coreason_client.llm.errors import LLMRequestError
 
 from .case import USER, Refused, Unary
 
-__all__ = ["CASES"]
+__all__ = ["CASES", "NAMED"]
 
 OPENAI = "openai/gpt-4o"
 ANTHROPIC = "anthropic/claude-sonnet-4-5"
@@ -448,4 +448,262 @@ CACHES: list[Unary] = [
     case("cached by itself", OLLAMA, body(OLLAMA, stream=False), ask=cached()),
 ]
 
-CASES: list[Unary] = [*DEFAULTS, *TEMPERATURES, *ROLES, *PARTS, *CACHES]
+ALL = {
+    "reasoning_effort": "low",
+    "top_p": 0.9,
+    "seed": 7,
+    "parallel_tool_calls": False,
+    "service_tier": "flex",
+}
+"""Every argument that not every provider has."""
+
+FUNCTION = {"type": "function", "function": {"name": "get_time"}}
+NEW_CLAUDE = "anthropic/claude-sonnet-4-6"
+OPUS = "anthropic/claude-opus-4-8"
+NEW_GEMINI = "gemini/gemini-3-pro-preview"
+CLAUDE_TOOL = [{"name": "get_time", "input_schema": {"type": "object"}}]
+TOOL_SPEC = {"toolSpec": {"name": "get_time", "inputSchema": {"json": {"type": "object"}}}}
+TOOL_CONFIG = {"toolConfig": {"tools": [TOOL_SPEC]}}
+OPENAI_WIRE = {
+    OPENAI: (),
+    LOCAL: (),
+    "azure/gpt-4o": (),
+    "groq/llama-3.3-70b-versatile": (),
+    "openrouter/openai/gpt-4o": (),
+    "fireworks/accounts/fireworks/models/x": (),
+    "cerebras/m": (),
+    "xai/grok-4": ("service_tier",),
+    "vllm/m": ("service_tier",),
+    "llamacpp/m": ("service_tier",),
+    "together/m": ("parallel_tool_calls", "service_tier"),
+    "lmstudio/m": ("parallel_tool_calls", "service_tier"),
+    "deepseek/deepseek-chat": ("seed", "parallel_tool_calls", "service_tier"),
+}
+"""What the providers of OpenAI's wire do not have."""
+LACKED = {
+    **OPENAI_WIRE,
+    ANTHROPIC: ("seed",),
+    BEDROCK: ("seed",),
+    GEMINI: ("parallel_tool_calls",),
+    OLLAMA: ("parallel_tool_calls", "service_tier"),
+    "bedrock/amazon.nova-pro-v1:0": ("reasoning_effort", "seed", "parallel_tool_calls"),
+}
+
+
+def named(**arguments: Any) -> dict[str, Any]:
+    """The arguments of a call with a tool, because one of them applies to tools."""
+    return {**NOTHING, "tools": [FUNCTION], **arguments}
+
+
+def chat(model: str, lacked: Sequence[str]) -> Unary:
+    """All arguments that a provider of OpenAI's wire has, under their names."""
+    asked = {name: value for name, value in ALL.items() if name not in lacked}
+    sent: dict[str, Any] = {"tools": [FUNCTION], **asked}
+    if model == "deepseek/deepseek-chat":
+        sent["thinking"] = {"type": "enabled"}
+    return case("arguments by name", model, body(model, **sent), ask=named(**asked))
+
+
+def one(name: str, model: str, sent: Mapping[str, Any], **arguments: Any) -> Unary:
+    """Arguments of a call without tools."""
+    return case(name, model, sent, ask={**NOTHING, **arguments})
+
+
+def thinks(budget: int, max_tokens: int) -> dict[str, Any]:
+    thinking = {"type": "enabled", "budget_tokens": budget}
+    return {**blocks(thinking=thinking), "max_tokens": max_tokens}
+
+
+def considers(**config: Any) -> dict[str, Any]:
+    return contents(generationConfig={"thinkingConfig": config})
+
+
+NAMED: list[Unary] = [
+    *(chat(model, lacked) for model, lacked in OPENAI_WIRE.items()),
+    case(
+        "arguments by name",
+        "mistral/m",
+        body(
+            "mistral/m",
+            tools=[FUNCTION],
+            random_seed=7,
+            **{name: value for name, value in ALL.items() if name != "seed"},
+        ),
+        ask=named(**ALL),
+    ),
+    case(
+        "arguments by name",
+        ANTHROPIC,
+        {
+            **thinks(2048, 32_000),
+            "top_p": 0.9,
+            "tools": CLAUDE_TOOL,
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+            "service_tier": "auto",
+        },
+        ask=named(**ALL | {"seed": None, "service_tier": "auto"}),
+    ),
+    case(
+        "arguments by name",
+        BEDROCK,
+        converse(
+            additionalModelRequestFields={
+                "thinking": {"type": "enabled", "budget_tokens": 2048},
+                "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+            },
+            inferenceConfig={"topP": 0.9},
+            serviceTier={"type": "flex"},
+            **TOOL_CONFIG,
+        ),
+        ask=named(**ALL | {"seed": None}),
+    ),
+    *(
+        case(
+            "arguments by name",
+            model,
+            contents(
+                generationConfig={
+                    "thinkingConfig": {"thinkingBudget": 2048},
+                    "topP": 0.9,
+                    "seed": 7,
+                },
+                tools=[{"functionDeclarations": [{"name": "get_time"}]}],
+                serviceTier="flex",
+            ),
+            ask=named(**ALL | {"parallel_tool_calls": True}),
+        )
+        for model in (GEMINI, VERTEX)
+    ),
+    case(
+        "arguments by name",
+        OLLAMA,
+        body(
+            OLLAMA, tools=[FUNCTION], stream=False, think="low", options={"top_p": 0.9, "seed": 7}
+        ),
+        ask=named(**ALL | {"parallel_tool_calls": True, "service_tier": None}),
+    ),
+    *(
+        refused(f"{name} is not sent", model, ask=named(**{name: ALL[name]}))
+        for model, names in LACKED.items()
+        for name in names
+    ),
+    # Reasoning.
+    one(
+        "reasoning",
+        "openai/o3",
+        body("openai/o3", reasoning_effort="high"),
+        top_p=0.5,
+        reasoning_effort="high",
+    ),
+    one(
+        "no reasoning",
+        "openai/gpt-5.1",
+        body("openai/gpt-5.1", reasoning_effort="none", top_p=0.5),
+        top_p=0.5,
+        reasoning_effort="none",
+    ),
+    one(
+        "no reasoning",
+        "deepseek/m",
+        body("deepseek/m", thinking={"type": "disabled"}),
+        reasoning_effort="none",
+    ),
+    one("no reasoning", ANTHROPIC, blocks(thinking={"type": "disabled"}), reasoning_effort="none"),
+    case(
+        "the room for reasoning",
+        ANTHROPIC,
+        thinks(8192, 10_192),
+        ask={"reasoning_effort": "medium"},
+    ),
+    case(
+        "the room for reasoning is limited",
+        ANTHROPIC,
+        thinks(24_576, 32_000),
+        ask={"max_tokens": 20_000, "reasoning_effort": "max"},
+    ),
+    case(
+        "a larger limit stays",
+        ANTHROPIC,
+        thinks(2048, 50_000),
+        ask={"max_tokens": 50_000, "reasoning_effort": "low"},
+    ),
+    case(
+        "the effort and a schema",
+        NEW_CLAUDE,
+        {
+            **blocks(thinking={"type": "adaptive"}),
+            "model": "claude-sonnet-4-6",
+            "output_config": {
+                "effort": "low",
+                "format": {"type": "json_schema", "schema": {"anyOf": []}},
+            },
+        },
+        ask={**NOTHING, "reasoning_effort": "minimal", "response_format": {"anyOf": []}},
+        reply={"content": [{"type": "text", "text": "{}"}], "stop_reason": "end_turn"},
+        data={**HELLO, "content": "{}", "parsed": {}},
+    ),
+    one("no top P", OPUS, {**blocks(), "model": "claude-opus-4-8"}, top_p=0.5),
+    case(
+        "one call at a time, of a tool that is required",
+        ANTHROPIC,
+        blocks(tools=CLAUDE_TOOL, tool_choice={"type": "any", "disable_parallel_tool_use": True}),
+        ask=named(parallel_tool_calls=False, tool_choice="required"),
+    ),
+    case(
+        "parallel calls", ANTHROPIC, blocks(tools=CLAUDE_TOOL), ask=named(parallel_tool_calls=True)
+    ),
+    refused(
+        "one call at a time, of a tool that is required",
+        BEDROCK,
+        ask=named(parallel_tool_calls=False, tool_choice="required"),
+    ),
+    one(
+        "effort",
+        "bedrock/eu.anthropic.claude-opus-4-8-v1",
+        converse(
+            additionalModelRequestFields={"thinking": {"type": "adaptive"}},
+            outputConfig={"effort": "max"},
+        ),
+        reasoning_effort="max",
+        top_p=0.5,
+    ),
+    one(
+        "effort",
+        "bedrock/openai.gpt-oss-120b-1:0",
+        converse(additionalModelRequestFields={"reasoning_effort": "high"}),
+        reasoning_effort="high",
+    ),
+    case(
+        "the room for reasoning",
+        BEDROCK,
+        converse(
+            additionalModelRequestFields={"thinking": {"type": "enabled", "budget_tokens": 1024}},
+            inferenceConfig={"maxTokens": 1524},
+        ),
+        ask={"max_tokens": 500, "reasoning_effort": "minimal"},
+    ),
+    one("a level", NEW_GEMINI, considers(thinkingLevel="medium"), reasoning_effort="medium"),
+    one(
+        "the lowest level", NEW_GEMINI, considers(thinkingLevel="minimal"), reasoning_effort="none"
+    ),
+    one("no thinking", GEMINI, considers(thinkingBudget=0), reasoning_effort="none"),
+    one(
+        "the least thinking",
+        "gemini/gemini-2.5-pro",
+        considers(thinkingBudget=128),
+        reasoning_effort="none",
+    ),
+    one("no thinking", OLLAMA, body(OLLAMA, stream=False, think=False), reasoning_effort="none"),
+    # Not in conflict with other arguments.
+    one("no tools", OPENAI, body(OPENAI), parallel_tool_calls=False),
+    one("extra wins", OPENAI, body(OPENAI, seed=8), seed=7, extra={"seed": 8}),
+    one(
+        "extra is added",
+        GEMINI,
+        contents(generationConfig={"seed": 7, "topK": 4}),
+        seed=7,
+        extra={"generationConfig": {"topK": 4}},
+    ),
+]
+
+CASES: list[Unary] = [*DEFAULTS, *TEMPERATURES, *ROLES, *PARTS, *CACHES, *NAMED]

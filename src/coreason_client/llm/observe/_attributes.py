@@ -100,7 +100,7 @@ def request_attributes(plan: Any) -> Attributes:
         names.OUTPUT_TYPE: None if call.schema is None else "json",
     }
     for field, name in names.EXTRA_PARAMETERS.items():
-        value = call.extra.get(field)
+        value = call.extra.get(field, call.arguments.get(field))
         if isinstance(value, _PARAMETER_TYPES) and not isinstance(value, bool):
             found[name] = value
     return {name: value for name, value in found.items() if value is not None}

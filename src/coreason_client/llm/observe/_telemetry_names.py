@@ -94,7 +94,7 @@ EXTRA_PARAMETERS: Final[Mapping[str, str]] = MappingProxyType(
         "top_p": "gen_ai.request.top_p",
     }
 )
-"""The attributes of fields that the caller adds to a request with `extra`."""
+"""The attributes of arguments by name, and of fields in `extra`."""
 
 
 class Metric(NamedTuple):

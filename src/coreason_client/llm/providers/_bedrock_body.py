@@ -19,6 +19,7 @@ from ..types import Message
 from ._claude import (
     NO_TEMPERATURE,
     call_input,
+    claude_at_bedrock,
     escaped_id,
     lone_prompts,
     make_turns,
@@ -34,8 +35,6 @@ ANSWER_TOOL = "coreason_json_answer"
 
 _CHOICES: Mapping[str, Mapping[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
 
-# The name of Claude in a model id or ARN, after a region and the vendor.
-_CLAUDE = re.compile(r"(?:^|[./])anthropic\.(claude-[^/]*)", re.ASCII)
 _WITHOUT_OUTPUT_CONFIG = re.compile(
     r"(?:^|[./])(?:amazon\.nova|anthropic\.claude-(?:3|opus-4-(?:2025|[01]\b)|sonnet-4-2025))",
     re.ASCII,
@@ -191,11 +190,11 @@ def _takes_temperature(call: ModelCall) -> bool:
     """Return False without one, for models of Claude that reject it, and beside top P."""
     if call.temperature is None:
         return False
-    claude = _CLAUDE.search(call.model)
+    claude = claude_at_bedrock(call.model)
     if claude is None:
         return True
     top_p = "topP" in mapping(call.extra.get("inferenceConfig"))
-    return not (top_p or _reasons(call) or claude[1].startswith(NO_TEMPERATURE))
+    return not (top_p or _reasons(call) or claude.startswith(NO_TEMPERATURE))
 
 
 def _reasons(call: ModelCall) -> bool:

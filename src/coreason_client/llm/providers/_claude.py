@@ -19,6 +19,7 @@ __all__ = [
     "Block",
     "call_input",
     "carried_blocks",
+    "claude_at_bedrock",
     "default_max_tokens",
     "escaped_id",
     "lone_prompts",
@@ -97,6 +98,16 @@ _FORMATS = frozenset(
         "uuid",
     }
 )
+
+
+# The name of Claude in a model id or ARN, after a region and the vendor.
+_AT_BEDROCK = re.compile(r"(?:^|[./])anthropic\.(claude-[^/]*)", re.ASCII)
+
+
+def claude_at_bedrock(model: str) -> str | None:
+    """Return the name of Claude in a model id or ARN of Bedrock, None for another model."""
+    found = _AT_BEDROCK.search(model)
+    return None if found is None else found[1]
 
 
 def default_max_tokens(model: str) -> int:

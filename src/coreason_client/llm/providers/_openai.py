@@ -14,11 +14,12 @@
 import json
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Literal
 
 from .._answer import ProviderFault
-from .._call import data_of
+from .._call import ModelCall, data_of
 from .._citations import citation
 from .._json import codes, count, error_reason, http_status, mapping, text
 from .._profile import ProviderProfile
@@ -153,9 +154,6 @@ def _document(file: Mapping[str, Any]) -> Mapping[str, Any]:
 
 # Strict mode.
 
-# Providers that accept `strict` and enforce the schema.
-_ENFORCING = frozenset({"openai", "azure"})
-
 _KEPT = frozenset(
     {
         "const",
@@ -173,7 +171,8 @@ _KEPT = frozenset(
         "type",
     }
 )
-_DROPPED = frozenset({"default", "examples", "required"})  # `required` is generated
+# `required` is generated.
+_DROPPED = frozenset({"default", "discriminator", "examples", "required"})
 _FORMATS = frozenset(
     {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
 )
@@ -184,14 +183,16 @@ class _NotStrict(Exception):
     """The schema cannot be enforced."""
 
 
-def sent_schema(
-    schema: Mapping[str, Any], strict: bool | None, provider: str
-) -> tuple[Mapping[str, Any], bool]:
-    """Return the schema to send and the value of `strict`, which is None if it may be chosen."""
-    if strict is not None or provider not in _ENFORCING:
-        return schema, bool(strict)
-    converted = strict_schema(schema)
-    return (schema, False) if converted is None else (converted, True)
+def sent_schema(call: ModelCall, profile: ProviderProfile) -> Mapping[str, Any] | None:
+    """Return the name, the schema and the strictness of an answer, None if it has no schema."""
+    schema = call.schema
+    if schema is None or schema.schema is None or not profile.json_schemas:
+        return None
+    sent, strict = schema.schema, bool(schema.strict)
+    if schema.strict is None and any(fnmatchcase(call.model, one) for one in profile.strict_models):
+        converted = strict_schema(sent)
+        sent, strict = (sent, False) if converted is None else (converted, True)
+    return {"name": schema.name, "schema": sent, "strict": strict}
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -212,7 +213,7 @@ def _strict(schema: Any, depth: int) -> dict[str, Any]:
     strict = {key: value for key, value in schema.items() if key in _KEPT}
     for key, value in schema.items():
         if key not in _KEPT and key not in _DROPPED:
-            strict[key] = _keyword(key, value, depth + 1)
+            strict["anyOf" if key == "oneOf" else key] = _keyword(key, value, depth + 1)
     if schema.get("type") == "object":
         if "properties" not in schema:
             raise _NotStrict
@@ -226,7 +227,7 @@ def _strict(schema: Any, depth: int) -> dict[str, Any]:
 def _keyword(key: str, value: Any, depth: int) -> Any:
     if key in {"properties", "$defs"} and isinstance(value, Mapping):
         return {name: _strict(named, depth) for name, named in value.items()}
-    if key == "anyOf" and isinstance(value, list):
+    if key in {"anyOf", "oneOf"} and isinstance(value, list):
         return [_strict(option, depth) for option in value]
     if key == "items":
         return _strict(value, depth)

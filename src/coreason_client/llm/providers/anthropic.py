@@ -29,6 +29,7 @@ from .._cost import with_billing, with_iterations
 from .._json import codes, count, http_status, items, mapping, parse, parse_or_none, text
 from .._profile import ProviderProfile
 from ..types import Citation, Message, ProviderToolResult
+from ._arguments import ARGUMENTS
 from ._claude import (
     KINDS,
     NO_TEMPERATURE,
@@ -68,6 +69,8 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
 
 class Anthropic(Adapter):
     """The format of `/messages`."""
+
+    arguments = ARGUMENTS["anthropic"]
 
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the Messages endpoint."""

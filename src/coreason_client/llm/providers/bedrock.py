@@ -24,6 +24,7 @@ from .._frames import Framing
 from .._json import count, items, mapping, parse, parse_or_none, text
 from .._profile import ProviderProfile
 from ..types import Citation, Media, ProviderToolResult
+from ._arguments import ARGUMENTS
 from ._bedrock_body import ANSWER_TOOL, is_signed, part_problem, request_body
 from ._claude import KINDS, carried_blocks
 
@@ -45,6 +46,8 @@ _PROVIDER_CALL = "server_tool_use"
 
 class Bedrock(Adapter):
     """The format of `/model/{model}/converse`."""
+
+    arguments = ARGUMENTS["bedrock"]
 
     framing: ClassVar[Framing] = "eventstream"
 

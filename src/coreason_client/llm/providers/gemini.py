@@ -37,6 +37,7 @@ from .._cost import with_billing
 from .._json import count, http_status, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Citation, Media, Message, ProviderToolResult
+from ._arguments import ARGUMENTS, GEMINI_3
 
 __all__ = ["ADAPTER", "VERTEX", "Gemini", "Vertex"]
 
@@ -44,9 +45,6 @@ __all__ = ["ADAPTER", "VERTEX", "Gemini", "Vertex"]
 
 _WITHOUT_SYSTEM = ("gemma-3",)
 """Prefixes of the names of models that reject `systemInstruction`."""
-
-_REQUIRES_SIGNATURE = re.compile(r"gemini-(?:[3-9]|[1-9][0-9]|[a-z-]+-latest)", re.ASCII)
-"""Models that reject a turn whose first function call has no signature."""
 
 _FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 """The documented signature for a call that another model made."""
@@ -115,6 +113,8 @@ _MAX_SHOWN = 200
 class Gemini(Adapter):
     """The format of Gemini."""
 
+    arguments = ARGUMENTS["gemini"]
+
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL for a call; the model may begin with `models/` or `tunedModels/`."""
         kind, slash, name = call.model.partition("/")
@@ -132,7 +132,7 @@ class Gemini(Adapter):
             if message["role"] == "system"
             for part in _parts(message.get("content"))
         ]
-        signed = _REQUIRES_SIGNATURE.match(model) is not None
+        signed = GEMINI_3.match(model) is not None
         contents = _contents(call.messages, profile.name, signed=signed)
         body: dict[str, Any] = {"contents": contents}
         if system and (not contents or model.startswith(_WITHOUT_SYSTEM)):

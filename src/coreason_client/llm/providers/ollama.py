@@ -22,6 +22,7 @@ from .._call import ModelCall, data_of
 from .._json import codes, count, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Media, Message
+from ._arguments import ARGUMENTS
 
 __all__ = ["ADAPTER", "Ollama"]
 
@@ -31,6 +32,8 @@ _ENDS: Mapping[str, End] = {"length": "length"}
 
 class Ollama(Adapter):
     """The format of `/api/chat`."""
+
+    arguments = ARGUMENTS["ollama"]
 
     framing: ClassVar[Literal["sse", "ndjson"]] = "ndjson"
 

@@ -31,6 +31,7 @@ from .._json import count, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..errors import LLMRequestError
 from ..types import Citation, Media
+from ._arguments import ARGUMENTS
 from ._openai import (
     custom_input,
     error_of,
@@ -71,6 +72,8 @@ _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}", re.ASCII)
 
 class OpenAI(Adapter):
     """Chat completions."""
+
+    arguments = ARGUMENTS["openai"]
 
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the chat completions endpoint."""
@@ -244,12 +247,8 @@ def _tool_choice(choice: str, profile: ProviderProfile) -> Any:
 
 
 def _response_format(call: ModelCall, profile: ProviderProfile) -> Mapping[str, Any]:
-    schema = call.schema
-    if schema is None or schema.schema is None or not profile.json_schemas:
-        return {"type": "json_object"}
-    sent, strict = sent_schema(schema.schema, schema.strict, profile.name)
-    json_schema = {"name": schema.name, "schema": sent, "strict": strict}
-    return {"type": "json_schema", "json_schema": json_schema}
+    sent = sent_schema(call, profile)
+    return {"type": "json_object"} if sent is None else {"type": "json_schema", "json_schema": sent}
 
 
 # Answers.

@@ -45,6 +45,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         file_form="pdf",
         cache_keys=True,
         base64_embeddings=True,
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="azure",
@@ -64,6 +65,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         file_form="pdf",
         cache_keys=True,
         base64_embeddings=True,
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="mistral",
@@ -81,6 +83,8 @@ PROFILES: tuple[ProviderProfile, ...] = (
         file_form="document_url",
         audio_form="text",
         dimensions_field="output_dimension",
+        seed_field="random_seed",
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="groq",
@@ -95,6 +99,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         file_form=None,
         audio_form=None,
+        strict_models=("openai/gpt-oss-*",),
     ),
     ProviderProfile(
         name="deepseek",
@@ -110,6 +115,8 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         file_form=None,
         audio_form=None,
+        lacks=("seed", "parallel_tool_calls", "service_tier"),
+        thinking_switch=True,
     ),
     ProviderProfile(
         name="openrouter",
@@ -124,6 +131,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         encrypted_reasoning="reasoning models",
         developer_role=True,
         file_form="url",
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="xai",
@@ -133,6 +141,8 @@ PROFILES: tuple[ProviderProfile, ...] = (
         prices="x-ai",
         responses=True,
         encrypted_reasoning="all models",
+        lacks=("service_tier",),
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="together",
@@ -141,6 +151,8 @@ PROFILES: tuple[ProviderProfile, ...] = (
         key_variable="TOGETHER_API_KEY",
         vendor_names=True,
         prices="together",
+        lacks=("parallel_tool_calls", "service_tier"),
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="fireworks",
@@ -150,6 +162,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         key_variable="FIREWORKS_API_KEY",
         prices="fireworks",
         responses=True,
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="cerebras",
@@ -161,6 +174,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         max_temperature=1.5,
         file_form=None,
         audio_form=None,
+        strict_models=("*",),
     ),
     ProviderProfile(
         name="vllm",
@@ -169,6 +183,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         prefix_form="continue_final_message",  # "The sky" is answered with " is blue."
         responses=True,
         file_form=None,
+        lacks=("service_tier",),
     ),
     ProviderProfile(
         name="lmstudio",
@@ -177,6 +192,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         file_form=None,
         audio_form=None,
+        lacks=("parallel_tool_calls", "service_tier"),
     ),
     ProviderProfile(
         name="llamacpp",
@@ -185,6 +201,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         prefix_form="continue_final_message",  # "The sky" is answered with " is blue."
         responses=True,
         file_form=None,
+        lacks=("service_tier",),
     ),
     ProviderProfile(
         name="anthropic",
@@ -265,6 +282,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
         responses=True,
         file_form=None,
         audio_form=None,
+        lacks=("parallel_tool_calls", "service_tier"),
     ),
 )
 

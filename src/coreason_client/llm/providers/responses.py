@@ -18,6 +18,7 @@ from .._cost import with_billing
 from .._json import items, mapping, text
 from .._profile import ProviderProfile
 from ..errors import LLMRequestError
+from ._arguments import ARGUMENTS
 from ._openai import (
     custom_input,
     flat_custom,
@@ -48,6 +49,8 @@ _UNFINISHED = frozenset({"queued", "in_progress"})
 
 class Responses(Adapter):
     """The format of `/responses`."""
+
+    arguments = ARGUMENTS["responses"]
 
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the Responses endpoint."""
@@ -255,8 +258,5 @@ def _tool_choice(choice: str) -> Any:
 
 
 def _format(call: ModelCall, profile: ProviderProfile) -> Mapping[str, Any]:
-    schema = call.schema
-    if schema is None or schema.schema is None or not profile.json_schemas:
-        return {"type": "json_object"}
-    sent, strict = sent_schema(schema.schema, schema.strict, profile.name)
-    return {"type": "json_schema", "name": schema.name, "schema": sent, "strict": strict}
+    sent = sent_schema(call, profile)
+    return {"type": "json_object"} if sent is None else {"type": "json_schema", **sent}

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from ..._context import error_type
 from .. import errors as llm_errors
-from .._call import is_pydantic_model
 from .._json import clean_text
+from .._response_format import parse_answer
 from ..errors import LLMError, LLMResponseError, ToolAbort
 from ..types import (
     CitationDelta,
@@ -193,11 +193,7 @@ def with_parsed(response: Response, response_format: Any) -> Response:
     data = response["data"]
     if response_format is None or data["tool_calls"] or data.get("filtered"):
         return response
-    content = data["content"] or ""
-    if is_pydantic_model(response_format):
-        data["parsed"] = response_format.model_validate_json(content)
-    else:
-        data["parsed"] = from_json(content)
+    data["parsed"] = parse_answer(data["content"] or "", response_format)
     return response
 
 

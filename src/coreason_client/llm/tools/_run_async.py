@@ -1,13 +1,13 @@
 """Runs a model with tools: performs the steps of a `RunMachine` and yields the events."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any, Generic
 
 from .._returned import AsyncStreamBase
 from ..errors import LLMError, LLMRequestError, LLMResponseError
 from ..observe._work_span import WorkSpan
-from ..types import Parsed, TextDelta
+from ..types import Messages, Parsed, TextDelta
 from ._given_tools import given_tools_async
 from ._perform import AsyncModelClient
 from ._run_machine import AskModel, RunLimits, RunMachine, conversation
@@ -94,7 +94,7 @@ class AsyncRun:
     def __init__(
         self,
         client: AsyncModelClient,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Messages,
         tools: Sequence[Any] | None,
         options: dict[str, Any],
     ) -> None:

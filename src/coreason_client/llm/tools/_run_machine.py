@@ -30,6 +30,7 @@ from .._check_messages import (
     CheckedMessages,
     check_messages,
     check_next_messages,
+    listed,
 )
 from .._json import clean_text
 from ..errors import (
@@ -199,6 +200,7 @@ def conversation(messages: Any) -> tuple[list[Message], CheckedMessages]:
     Raises:
         LLMRequestError: a message is wrong.
     """
+    messages = listed(messages)
     checked = CheckedMessages(check_messages(messages))
     return [dict(message) for message in messages], checked
 

@@ -1,0 +1,96 @@
+"""Bytes and files on disk in messages: their media types, and how they are read.
+
+The first bytes show the type; for other types, such as text, the file name does.
+"""
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ._call import mime_type_of
+from .errors import LLMRequestError
+
+__all__ = ["BINARY", "MAX_FILE_BYTES", "Attachment", "attachment", "read_bytes"]
+
+BINARY = (bytes, bytearray, Path)
+"""The types of binary values in messages."""
+
+MAX_FILE_BYTES = 50_000_000
+"""The size of the largest file that is read; no provider accepts a larger one in a message."""
+
+# Positions and bytes that show a media type; the first match counts.
+_SIGNATURES = (
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"GIF8", "image/gif"),
+    (8, b"WEBP", "image/webp"),
+    (4, b"ftyphei", "image/heic"),
+    (0, b"%PDF-", "application/pdf"),
+    (8, b"WAVE", "audio/wav"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"fLaC", "audio/flac"),
+    (0, b"OggS", "audio/ogg"),
+    (4, b"ftypM4A", "audio/mp4"),
+    (4, b"ftyp", "video/mp4"),
+)
+
+
+class Attachment(NamedTuple):
+    """The data of a part: base64 text, its media type, and the name of its file, if any."""
+
+    media_type: str
+    data: str
+    name: str | None
+
+    @property
+    def url(self) -> str:
+        """The `data:` URL."""
+        return f"data:{self.media_type};base64,{self.data}"
+
+
+def attachment(where: str, value: Any, name: str | None = None) -> Attachment:
+    """Return bytes, or the content of a file, as data; `where` is its name in errors.
+
+    Raises:
+        LLMRequestError: it cannot be read, is empty or too large, or its type is not known.
+    """
+    if isinstance(value, Path):
+        name = name or value.name
+    data = read_bytes(where, value)
+    kind = _media_type(data) or mime_type_of(name or "")
+    if not data:
+        raise LLMRequestError(f"{where} must not be empty")
+    if kind is None:
+        raise LLMRequestError(
+            f"{where} is of an unknown type: pass it as a file part, with a filename that has an "
+            "extension such as .pdf, or as a URL such as data:application/pdf;base64,…"
+        )
+    return Attachment(kind, b64encode(data).decode(), name)
+
+
+def read_bytes(where: str, value: Any) -> bytes:
+    """Return the bytes of a binary value.
+
+    Raises:
+        LLMRequestError: the file cannot be read, or is too large.
+    """
+    if not isinstance(value, Path):
+        return bytes(value)
+    try:
+        if not value.is_file():  # another kind, such as a pipe, might never end
+            raise LLMRequestError(f"{where} must be a file, and '{value}' is none")
+        with value.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise LLMRequestError(f"{where} cannot be read: {error}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise LLMRequestError(
+            f"{where} must be at most {MAX_FILE_BYTES:,} bytes, and '{value}' is larger: upload "
+            "it to the provider, and pass its file_id"
+        )
+    return data
+
+
+def _media_type(data: bytes) -> str | None:
+    return next((kind for at, sign, kind in _SIGNATURES if data.startswith(sign, at)), None)
