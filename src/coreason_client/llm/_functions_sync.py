@@ -13,7 +13,7 @@ from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._from_env import shared_client
 from .client import LLMClient
 from .streams import LLMStream
-from .types import CallOptions, EmbeddingResponse, ModelInfo, Parsed, Response
+from .types import CallOptions, EmbeddingResponse, ModelInfo, Parsed, Response, TokenCount
 
 if TYPE_CHECKING:
     from .tools._run_machine import RunOptions
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .tools.tool import Tool
 
 __all__ = [
+    "count_tokens_sync",
     "embed_sync",
     "generate_sync",
     "models_sync",
@@ -132,6 +133,27 @@ def models_sync(provider: str | None = None) -> list[ModelInfo]:
         LLMError: there is no list; the class and the fields of the error give the reason.
     """
     return shared_client(LLMClient).models(provider)
+
+
+def count_tokens_sync(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+) -> TokenCount:
+    """Return the number of tokens of a prompt; configuration like `generate_sync`.
+
+    OpenAI, Anthropic and Gemini count them; for other providers the number is an estimate.
+
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: the functions that the model may call, in the format of OpenAI.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
+        LLMError: there is no count; the class and the fields of the error give the reason.
+    """
+    return shared_client(LLMClient).count_tokens(messages, model, tools)
 
 
 def run_sync(

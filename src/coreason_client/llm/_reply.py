@@ -60,6 +60,7 @@ from .types import (
 
 __all__ = [
     "JSONReply",
+    "ReadReply",
     "assemble",
     "call_flow",
     "dump_tokens",

@@ -12,6 +12,7 @@ from ._from_env import shared_client
 
 # async only: begin
 from ._functions_sync import (
+    count_tokens_sync,
     embed_sync,
     generate_sync,
     models_sync,
@@ -23,7 +24,7 @@ from ._functions_sync import (
 # async only: end
 from .aclient import AsyncLLMClient
 from .streams import AsyncLLMStream
-from .types import CallOptions, EmbeddingResponse, ModelInfo, Parsed, Response
+from .types import CallOptions, EmbeddingResponse, ModelInfo, Parsed, Response, TokenCount
 
 if TYPE_CHECKING:
     from .tools._run_async import AsyncRunStream
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from .tools.tool import Tool
 
 __all__ = [
+    "count_tokens",
+    "count_tokens_sync",
     "embed",
     "embed_sync",
     "generate",
@@ -148,6 +151,27 @@ async def models(provider: str | None = None) -> list[ModelInfo]:
         LLMError: there is no list; the class and the fields of the error give the reason.
     """
     return await shared_client(AsyncLLMClient).models(provider)
+
+
+async def count_tokens(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+) -> TokenCount:
+    """Return the number of tokens of a prompt; configuration like `generate`.
+
+    OpenAI, Anthropic and Gemini count them; for other providers the number is an estimate.
+
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: the functions that the model may call, in the format of OpenAI.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
+        LLMError: there is no count; the class and the fields of the error give the reason.
+    """
+    return await shared_client(AsyncLLMClient).count_tokens(messages, model, tools)
 
 
 async def run(
