@@ -135,6 +135,19 @@ def test_the_async_client_does_the_same_and_parses_the_format(provider: str) -> 
     asyncio.run(asyncio.wait_for(go(), 30))
 
 
+def test_a_batch_of_the_responses_api_is_read_in_its_format_and_reported_to_hooks() -> None:
+    paths: list[str] = []
+    with fake_model("x") as fake:
+        options: dict[str, Any] = {**fake.options(), "wire": "responses"}
+        with LLMClient(**options, on_request=lambda info: paths.append(info.url)) as client:
+            [result] = client.batch([asked("q")]).results()
+        assert fake.requests[0].wire == "responses"
+    assert result.response is not None
+    assert result.response["data"]["content"] == "x"
+    assert [path.rpartition("/")[2] for path in paths[:2]] == ["files", "batches"]
+    assert len(paths) == 4  # and the status and the output file
+
+
 @pytest.mark.parametrize("provider", MODELS)
 def test_a_batch_can_be_cancelled(provider: str) -> None:
     with fake_model("x", batch_polls=9) as fake, LLMClient(**fake.options(provider)) as client:

@@ -33,7 +33,14 @@ from ._plan import CallPlan, SideGet, SidePlan
 from ._reply import call_flow, json_reply, read_reply
 from ._route import ModelRoute
 from .errors import LLMError, LLMRequestError, LLMTimeoutError
-from .providers.batches import BATCHES, BatchFormat, BatchRequest, FoundBatch, check_id, input_file
+from .providers.batches import (
+    BATCHES,
+    BatchFormat,
+    FoundBatch,
+    check_id,
+    endpoint_of,
+    input_file,
+)
 from .types import Response
 
 __all__ = [
@@ -129,8 +136,9 @@ def first_plan(requests: Mapping[str, CallPlan]) -> SidePlan:
     route = next(iter(requests.values())).route
     if not batch_format(route).has_input_file:
         return _create_plan(route, requests, "")
-    content = input_file(_listed(requests))
-    return form_plan(route, {"purpose": "batch"}, "batch.jsonl", content, "application/jsonl")
+    bodies, single = _bodies(requests)
+    content = input_file(bodies, endpoint_of(single))
+    return form_plan(route, "batch", ("batch.jsonl", "application/jsonl", content))
 
 
 def submit_flow(attempts: Attempts[SidePlan], requests: Mapping[str, CallPlan]) -> Flow[str]:
@@ -147,18 +155,15 @@ def submit_flow(attempts: Attempts[SidePlan], requests: Mapping[str, CallPlan]) 
 
 
 def _create_plan(route: ModelRoute, requests: Mapping[str, CallPlan], file: str) -> SidePlan:
-    single = next(iter(requests.values())).url.partition("?")[0]
-    url, body = batch_format(route).create(route.base, single, _listed(requests), file)
+    bodies, single = _bodies(requests)
+    url, body = batch_format(route).create(route.base, single, bodies, file)
     return SidePlan(route, url, encode_body(body, route.model))
 
 
-def _listed(requests: Mapping[str, CallPlan]) -> list[BatchRequest]:
-    return [BatchRequest(id_, _endpoint(one.route), one.body) for id_, one in requests.items()]
-
-
-def _endpoint(route: ModelRoute) -> str:
-    """Return the path by which OpenAI knows the API of the requests, whatever the base URL is."""
-    return "/v1/responses" if route.profile.wire == "responses" else "/v1/chat/completions"
+def _bodies(requests: Mapping[str, CallPlan]) -> tuple[dict[str, dict[str, Any]], str]:
+    """Return the bodies of requests by their ids, and the URL of a single request."""
+    url = next(iter(requests.values())).url.partition("?")[0]
+    return {id_: plan.body for id_, plan in requests.items()}, url
 
 
 def _read_created(
@@ -263,25 +268,25 @@ class BatchCore:
         Raises:
             LLMRequestError: there are no results, or `response_format` is wrong.
         """
-        self._check_ended(found)
         asked = [{"role": "user", "content": "-"}]  # the questions are not known any more
         model = self._route.model
         call = check_call(asked, model, None, None, None, response_format=response_format)
         plan = CallPlan(call, self._route, self._model, batch_cost)
+        self._check_ended(found, endpoint_of(plan.url.partition("?")[0]))
 
         def read(line: Mapping[str, Any]) -> BatchResult:
             return _read_result(plan, self._format, mapping(line), response_format)
 
         return read, found.inline, [SideGet(self._route, url) for url in found.files]
 
-    def _check_ended(self, found: FoundBatch) -> None:
+    def _check_ended(self, found: FoundBatch, endpoint: str) -> None:
         status = found.status
         problem = ""
         if status["state"] == "running":
             problem = "is still running: call wait() first"
         elif status["state"] == "failed" and not found.files and not found.inline:
             problem = f"has failed and has no results: {status.get('reason') or 'no reason given'}"
-        elif found.endpoint and found.endpoint != _endpoint(self._route):
+        elif found.endpoint not in ("", endpoint):
             wire = "responses" if found.endpoint.endswith("responses") else "chat"
             problem = f'was submitted with wire="{wire}": create the client with it'
         if problem:

@@ -106,8 +106,10 @@ class Batch:
             yield read(line)
         session = self._client._session()
         for plan in files:
-            machine = ResultsMachine(self._client._new_attempts([plan]), read)
-            with closing(drive(machine, session.sender(whole=False))) as results:
+            attempts = self._client._new_attempts([plan])
+            machine = ResultsMachine(attempts, read)
+            received = drive(machine, session.sender(whole=False))
+            with attempts.observer, closing(received) as results:
                 yield from results
 
     def _found(self) -> FoundBatch:

@@ -102,10 +102,9 @@ def upload_plan(route: ModelRoute, file: ReadFile) -> SidePlan:
         raise LLMRequestError(f"file {file.name!r} cannot be read: {file.error.strerror}")
     if not file.data:
         raise LLMRequestError(f"file {file.name!r} is empty: providers reject it")
-    if route.profile.name == "openai":
-        return form_plan(route, {"purpose": "user_data"}, file.name, file.data, file.media_type)
-    if route.profile.name == "anthropic":
-        return form_plan(route, {}, file.name, file.data, file.media_type, FILES_BETA)
+    if route.profile.name != "gemini":
+        purpose = "user_data" if route.profile.name == "openai" else ""
+        return form_plan(route, purpose, (file.name, file.media_type, file.data))
     parts = urlsplit(route.base)
     url = f"{parts.scheme}://{parts.netloc}/upload{parts.path}/files"
     added = {
@@ -118,25 +117,16 @@ def upload_plan(route: ModelRoute, file: ReadFile) -> SidePlan:
     return SidePlan(route, url, encode({"file": described}), added)
 
 
-def form_plan(
-    route: ModelRoute,
-    fields: Mapping[str, str],
-    name: str,
-    data: bytes,
-    media_type: str,
-    added: Mapping[str, str] = {},
-) -> SidePlan:
-    """Return the request that stores a file with a form."""
+def form_plan(route: ModelRoute, purpose: str, file: tuple[str, str, bytes]) -> SidePlan:
+    """Return the request that stores a file, given its name, MIME type and bytes, with a form."""
+    name, media_type, data = file
     boundary = uuid4().hex
-    disposition = "Content-Disposition: form-data; name="
+    part = f"--{boundary}\r\nContent-Disposition: form-data; name="
     shown = "".join(_RESERVED.get(character, character) for character in name)
-    lines = [f'--{boundary}\r\n{disposition}"{key}"\r\n\r\n{fields[key]}\r\n' for key in fields]
-    lines.append(f'--{boundary}\r\n{disposition}"file"; filename="{shown}"\r\n')
-    lines.append(f"Content-Type: {media_type}\r\n\r\n")
-    content = b"".join(
-        (*(line.encode() for line in lines), data, f"\r\n--{boundary}--\r\n".encode())
-    )
-    headers = {**added, "Content-Type": f"multipart/form-data; boundary={boundary}"}
+    head = f'{part}"file"; filename="{shown}"\r\nContent-Type: {media_type}\r\n\r\n'
+    field = f'{part}"purpose"\r\n\r\n{purpose}\r\n' if purpose else ""
+    content = b"%b%b\r\n--%b--\r\n" % ((field + head).encode(), data, boundary.encode())
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}", **_beta(route)}
     return SidePlan(route, f"{route.base}/files", content, headers)
 
 
@@ -150,8 +140,11 @@ def delete_plan(route: ModelRoute, part: Any) -> SideDelete:
     id_ = text(mapping(mapping(part).get("file")).get("file_id")).rpartition("/")[2]
     if not id_:
         raise invalid("part", "must be what `upload` returned", part)
-    added = FILES_BETA if route.profile.name == "anthropic" else {}
-    return SideDelete(route, f"{route.base}/files/{quote(id_, safe='')}", added=added)
+    return SideDelete(route, f"{route.base}/files/{quote(id_, safe='')}", added=_beta(route))
+
+
+def _beta(route: ModelRoute) -> Mapping[str, str]:
+    return FILES_BETA if route.profile.name == "anthropic" else {}
 
 
 def upload_flow(attempts: Attempts[SidePlan], file: ReadFile) -> Flow[Message]:

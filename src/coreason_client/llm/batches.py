@@ -112,10 +112,13 @@ class AsyncBatch:
             yield read(line)
         session = await self._client._session()
         for plan in files:
-            machine = ResultsMachine(self._client._new_attempts([plan]), read)
-            async with aclosing(drive_async(machine, session.sender(whole=False))) as results:
-                async for result in results:
-                    yield result
+            attempts = self._client._new_attempts([plan])
+            machine = ResultsMachine(attempts, read)
+            received = drive_async(machine, session.sender(whole=False))
+            with attempts.observer:
+                async with aclosing(received) as results:
+                    async for result in results:
+                        yield result
 
     async def _found(self) -> FoundBatch:
         found: FoundBatch = await self._send(self._core.status_plan(), read_batch)

@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from .._answer import Malformed
 from .._json import clean_text, count, encode, items, mapping, text
@@ -19,10 +19,12 @@ from ..types import BatchState, BatchStatus
 __all__ = [
     "BATCHES",
     "BatchFormat",
-    "BatchRequest",
+    "Bodies",
+    "Created",
     "FoundBatch",
     "ResultLine",
     "check_id",
+    "endpoint_of",
     "input_file",
 ]
 
@@ -44,13 +46,11 @@ _GRPC_STATUSES: tuple[str, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRequest:
-    """One request of a batch: the caller's id, the path of its URL, and its body."""
+Bodies: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""The bodies of the requests, by their ids."""
 
-    id: str
-    path: str
-    body: Mapping[str, Any]
+Created: TypeAlias = tuple[str, Mapping[str, Any]]
+"""The URL and the body of a request that creates a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,11 @@ class BatchFormat(ABC):
     has_input_file: ClassVar[bool] = False
 
     @abstractmethod
-    def create(
-        self, base: str, url: str, requests: Sequence[BatchRequest], file: str
-    ) -> tuple[str, dict[str, Any]]:
-        """Return the URL and the body that create a batch; `url` is that of a single request."""
+    def create(self, base: str, single: str, bodies: Bodies, file: str) -> Created:
+        """Return the request that creates a batch.
+
+        `single` is the URL of a single request, `file` the id of the input file.
+        """
 
     @abstractmethod
     def url(self, base: str, id_: str) -> str:
@@ -127,11 +128,9 @@ class BatchFormat(ABC):
 class _OpenAI(BatchFormat):
     has_input_file = True
 
-    def create(
-        self, base: str, url: str, requests: Sequence[BatchRequest], file: str
-    ) -> tuple[str, dict[str, Any]]:
-        body = {"input_file_id": file, "endpoint": requests[0].path, "completion_window": _WINDOW}
-        return f"{base}/batches", body
+    def create(self, base: str, single: str, bodies: Bodies, file: str) -> Created:
+        created = {"input_file_id": file, "endpoint": endpoint_of(single)}
+        return f"{base}/batches", {**created, "completion_window": _WINDOW}
 
     def url(self, base: str, id_: str) -> str:
         return f"{base}/batches/{id_}"
@@ -163,18 +162,17 @@ class _OpenAI(BatchFormat):
 
 
 class _Anthropic(BatchFormat):
-    def create(
-        self, base: str, url: str, requests: Sequence[BatchRequest], file: str
-    ) -> tuple[str, dict[str, Any]]:
-        listed = [{"custom_id": one.id, "params": one.body} for one in requests]
-        return f"{url}/batches", {"requests": listed}
+    def create(self, base: str, single: str, bodies: Bodies, file: str) -> Created:
+        listed = [{"custom_id": id_, "params": body} for id_, body in bodies.items()]
+        return f"{single}/batches", {"requests": listed}
 
     def url(self, base: str, id_: str) -> str:
         return f"{base}/messages/batches/{id_}"
 
     def read(self, base: str, reply: Mapping[str, Any]) -> FoundBatch:
         id_ = check_id(reply.get("id"))
-        counts = {name: count(value) or 0 for name, value in _counts(reply)}
+        numbers = mapping(reply.get("request_counts"))
+        counts = {name: count(value) or 0 for name, value in numbers.items()}
         state: BatchState = "running"
         if reply.get("processing_status") == "ended":
             state = "expired" if counts.get("expired") else "completed"
@@ -199,17 +197,11 @@ class _Anthropic(BatchFormat):
         return ResultLine(id_, 500 if kind in _PROVIDER_FAILED else 400, dict(error))
 
 
-def _counts(reply: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
-    return [*mapping(reply.get("request_counts")).items()]
-
-
 class _Gemini(BatchFormat):
-    def create(
-        self, base: str, url: str, requests: Sequence[BatchRequest], file: str
-    ) -> tuple[str, dict[str, Any]]:
-        listed = [{"request": one.body, "metadata": {"key": one.id}} for one in requests]
+    def create(self, base: str, single: str, bodies: Bodies, file: str) -> Created:
+        listed = [{"request": body, "metadata": {"key": id_}} for id_, body in bodies.items()]
         batch = {"displayName": _LABEL, "inputConfig": {"requests": {"requests": listed}}}
-        return f"{url.rpartition(':')[0]}:batchGenerateContent", {"batch": batch}
+        return f"{single.rpartition(':')[0]}:batchGenerateContent", {"batch": batch}
 
     def url(self, base: str, id_: str) -> str:
         return f"{base}/{id_}"
@@ -267,14 +259,17 @@ BATCHES: Mapping[str, BatchFormat] = {
 """The formats, by the name of the provider."""
 
 
-def input_file(requests: Sequence[BatchRequest]) -> bytes:
+def input_file(bodies: Bodies, endpoint: str) -> bytes:
     """Return the file of requests for OpenAI.
 
     Raises:
         ValueError: a request cannot be encoded.
     """
-    lines = (
-        {"custom_id": one.id, "method": "POST", "url": one.path, "body": one.body}
-        for one in requests
-    )
+    common = {"method": "POST", "url": endpoint}
+    lines = ({"custom_id": id_, **common, "body": body} for id_, body in bodies.items())
     return b"".join(encode(line) + b"\n" for line in lines)
+
+
+def endpoint_of(single: str) -> str:
+    """Return the path by which OpenAI knows the API of a URL, whatever the base URL is."""
+    return "/v1/responses" if single.endswith("/responses") else "/v1/chat/completions"

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email import message_from_bytes
-from typing import Any, Literal
+from itertools import count
+from typing import Any
 
 from .._loopback import HTTPRequest
 from ._anthropic_wire import ANTHROPIC
@@ -21,6 +22,8 @@ Sent = tuple[int, Mapping[str, str], bytes]
 
 Answer = Callable[[Wire, str, dict[str, Any], HTTPRequest], tuple[int, Mapping[str, Any]]]
 """Answers one request of a batch, given its path and body; returns a status and a body."""
+
+_Asked = tuple[str, Wire, str, dict[str, Any]]  # the id, the wire, the path and the body
 
 _TIME = "2023-11-14T22:13:20Z"  # CREATED
 _JSON = {"content-type": "application/json"}
@@ -46,7 +49,7 @@ class _File:
 class _Batch:
     """A batch; `results` has the id, the status and the body of each request."""
 
-    kind: Literal["openai", "anthropic", "gemini"]
+    kind: str  # the provider
     id: str
     polls: int  # status requests until it has ended
     created: Mapping[str, Any]
@@ -72,6 +75,7 @@ class FakeBatches:
         self._answer = answer
         self._polls = polls
         self._files: dict[str, _File] = {}
+        self._numbers = count(1)
         self._batches: dict[str, _Batch] = {}
 
     def handle(self, request: HTTPRequest, origin: str) -> Sent | None:
@@ -84,7 +88,7 @@ class FakeBatches:
         if (match := _BATCH.search(path)) is not None:
             return self._batch(method, match[1], match[2], origin + path)
         if (match := _FILE.search(path)) is not None and match[1] in self._files:
-            return self._file(method, match[1], origin, content=bool(match[2]), request=request)
+            return self._file(request, match[1], match[2], origin)
         return None
 
     # Token counts: the number of words.
@@ -133,7 +137,7 @@ class FakeBatches:
         return _sent(described, **{"x-goog-upload-status": "final"})
 
     def _store(self, file: _File) -> str:
-        id_ = f"file-{len(self._files) + 1}"
+        id_ = f"file-{next(self._numbers)}"
         self._files[id_] = file
         return id_
 
@@ -151,10 +155,8 @@ class FakeBatches:
         about = {"displayName": file.name, "mimeType": file.media_type, "sizeBytes": str(size)}
         return {"name": name, "uri": f"{origin}/v1beta/{name}", "state": "ACTIVE", **about}
 
-    def _file(
-        self, method: str, id_: str, origin: str, *, content: bool, request: HTTPRequest
-    ) -> Sent:
-        if method == "DELETE":
+    def _file(self, request: HTTPRequest, id_: str, content: str | None, origin: str) -> Sent:
+        if request.method == "DELETE":
             file = self._files.pop(id_)
             deleted = {"object": "file", "deleted": True} if file.purpose else {}
             return _sent({"id": id_, **deleted})
@@ -169,33 +171,27 @@ class FakeBatches:
         if path.endswith("/messages/batches"):
             body = json.loads(request.body)
             asked = [(one["custom_id"], ANTHROPIC, path, one["params"]) for one in body["requests"]]
-            return self._create("anthropic", "msgbatch", body, asked, request)
+            return self._create("anthropic", body, asked, request)
         if path.endswith(":batchGenerateContent"):
             body = json.loads(request.body)["batch"]
             single = path.replace(":batchGenerateContent", ":generateContent")
             listed = body["inputConfig"]["requests"]["requests"]
-            keys = [one.get("metadata", {}).get("key", "") for one in listed]
-            wired = [(GEMINI, single, one["request"]) for one in listed]
-            asked = [(key, *one) for key, one in zip(keys, wired, strict=True)]
-            return self._create("gemini", "batch", body, asked, request)
+            asked = [
+                (one.get("metadata", {}).get("key", ""), GEMINI, single, one["request"])
+                for one in listed
+            ]
+            return self._create("gemini", body, asked, request)
         if path.endswith("/batches"):
             body = json.loads(request.body)
             lines = self._files[body["input_file_id"]].data.splitlines()
             wire = RESPONSES if body["endpoint"].endswith("/responses") else CHAT
             found = [json.loads(line) for line in lines]
             asked = [(one["custom_id"], wire, one["url"], one["body"]) for one in found]
-            return self._create("openai", "batch", body, asked, request)
+            return self._create("openai", body, asked, request)
         return None
 
-    def _create(
-        self,
-        kind: Literal["openai", "anthropic", "gemini"],
-        prefix: str,
-        body: Mapping[str, Any],
-        asked: list[tuple[str, Wire, str, dict[str, Any]]],
-        request: HTTPRequest,
-    ) -> Sent:
-        id_ = f"{prefix}_{len(self._batches) + 1}"
+    def _create(self, kind: str, body: Any, asked: list[_Asked], request: HTTPRequest) -> Sent:
+        id_ = f"{kind}_batch_{len(self._batches) + 1}"
         batch = self._batches[id_] = _Batch(kind, id_, self._polls, body)
         for key, wire, path, one in asked:
             batch.results.append((key, *self._answer(wire, path, one, request)))
@@ -217,11 +213,8 @@ class FakeBatches:
     def _shown(self, batch: _Batch, *, running: bool, url: str = "") -> dict[str, Any]:
         if batch.kind == "anthropic":
             return _anthropic_batch(batch, running=running, url=url)
-        return (
-            _gemini_batch(batch, running=running)
-            if batch.kind == "gemini"
-            else self._openai_batch(batch, running=running)
-        )
+        shown = _gemini_batch if batch.kind == "gemini" else self._openai_batch
+        return shown(batch, running=running)
 
     def _openai_batch(self, batch: _Batch, *, running: bool) -> dict[str, Any]:
         total, good, bad = batch.counts()
