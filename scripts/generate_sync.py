@@ -40,6 +40,7 @@ PAIRS = {
     "cap/_streams_async.py": "cap/_streams_sync.py",
     "cap/aclient.py": "cap/client.py",
     "llm/aclient.py": "llm/client.py",
+    "llm/batches.py": "llm/_batches_sync.py",
     "llm/functions.py": "llm/_functions_sync.py",
     "llm/streams.py": "llm/_streams_sync.py",
     "llm/tools/_run_async.py": "llm/tools/_run_sync.py",

@@ -22,7 +22,68 @@ _PROMPT_TESTS = ("tests/agents/test_prompt.py",)
 _PAGES = "coreason_client/agents/_documentation.py"
 _PAGES_TESTS = ("tests/agents/test_pages.py",)
 
+_BATCH = f"{_LLM}/_batch.py"
+_BATCHES = f"{_LLM}/providers/batches.py"
+_BATCH_TESTS = ("tests/llm/test_batch.py",)
+_UPLOAD_TESTS = ("tests/llm/test_upload.py",)
+
 MUTANTS = (
+    Mutant(
+        "a submit that may have arrived is repeated",
+        _BATCH,
+        "return replace(outcome, retryable=False)",
+        "return outcome",
+        _BATCH_TESTS,
+    ),
+    Mutant(
+        "results that were delivered are delivered again after a break",
+        _BATCH,
+        "if self._line <= self._delivered:",
+        "if False:",
+        _BATCH_TESTS,
+    ),
+    Mutant(
+        "the last line of results is lost if it has no end",
+        _BATCH,
+        "yield from self._results(self._lines.flush())",
+        "self._lines.flush()",
+        _BATCH_TESTS,
+    ),
+    Mutant(
+        "two requests of a batch may have the same id",
+        _BATCH,
+        "if id_ in found:",
+        "if not id_:",
+        _BATCH_TESTS,
+    ),
+    Mutant(
+        "the id of a batch may have any characters",
+        _BATCHES,
+        "or not _ID.fullmatch(id_)",
+        "or not id_",
+        _BATCH_TESTS,
+    ),
+    Mutant(
+        "a batch costs as much as single calls",
+        f"{_LLM}/_cost.py",
+        "_BATCH_SHARE = 0.5",
+        "_BATCH_SHARE = 1.0",
+        _BATCH_TESTS,
+    ),
+    Mutant(
+        "a file is sent to any host",
+        f"{_LLM}/_files.py",
+        "if origin(url) == origin(plan.url):",
+        "if origin(url):",
+        _UPLOAD_TESTS,
+    ),
+    Mutant(
+        "a message with a stored file has no beta header",
+        f"{_LLM}/providers/anthropic.py",
+        "if _FILE_ID not in content:",
+        "if True:",
+        _UPLOAD_TESTS,
+    ),
     Mutant(
         "an invalid argument has no fields",
         f"{_LLM}/_argument_errors.py",

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
+    from ._batch import BatchResult as BatchResult
     from ._call import DEFAULT_MODEL as DEFAULT_MODEL
     from .aclient import AsyncLLMClient as AsyncLLMClient
+    from .batches import AsyncBatch as AsyncBatch
+    from .batches import Batch as Batch
     from .client import LLMClient as LLMClient
     from .credentials import AWSCredentials as AWSCredentials
     from .errors import LLMApprovalRequired as LLMApprovalRequired
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from .errors import LLMTimeoutError as LLMTimeoutError
     from .errors import LLMToolError as LLMToolError
     from .errors import ToolAbort as ToolAbort
+    from .functions import count_tokens as count_tokens
+    from .functions import count_tokens_sync as count_tokens_sync
     from .functions import embed as embed
     from .functions import embed_sync as embed_sync
     from .functions import generate as generate
@@ -68,6 +73,8 @@ if TYPE_CHECKING:
     from .tools.events import TurnFinished as TurnFinished
     from .tools.mcp import MCPServer as MCPServer
     from .tools.tool import Tool as Tool
+    from .types import BatchState as BatchState
+    from .types import BatchStatus as BatchStatus
     from .types import Citation as Citation
     from .types import CitationDelta as CitationDelta
     from .types import Delta as Delta
@@ -88,14 +95,17 @@ if TYPE_CHECKING:
     from .types import ResponseData as ResponseData
     from .types import Restarted as Restarted
     from .types import TextDelta as TextDelta
+    from .types import TokenCount as TokenCount
     from .types import ToolCall as ToolCall
     from .types import ToolCallDelta as ToolCallDelta
     from .types import Usage as Usage
     from .types import UsageDelta as UsageDelta
 
 _NAMES = {
+    "._batch": ("BatchResult",),
     "._call": ("DEFAULT_MODEL",),
     ".aclient": ("AsyncLLMClient",),
+    ".batches": ("AsyncBatch", "Batch"),
     ".client": ("LLMClient",),
     ".credentials": ("AWSCredentials",),
     ".errors": (
@@ -122,6 +132,8 @@ _NAMES = {
         "ToolAbort",
     ),
     ".functions": (
+        "count_tokens",
+        "count_tokens_sync",
         "embed",
         "embed_sync",
         "generate",
@@ -158,6 +170,8 @@ _NAMES = {
     ".tools.mcp": ("MCPServer",),
     ".tools.tool": ("Tool",),
     ".types": (
+        "BatchState",
+        "BatchStatus",
         "Citation",
         "CitationDelta",
         "Delta",
@@ -178,6 +192,7 @@ _NAMES = {
         "ResponseData",
         "Restarted",
         "TextDelta",
+        "TokenCount",
         "ToolCall",
         "ToolCallDelta",
         "Usage",

@@ -243,6 +243,10 @@ class Adapter(ABC):
         """Return the headers of the format, besides the key and the content type."""
         return {}
 
+    def request_headers(self, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:
+        """Return the headers of a request with this body, given those of all requests."""
+        return headers
+
     def part_problem(self, part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
         """Return why a part of a message cannot be sent and what to do instead, None if it can.
 

@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from .router.cache import ResponseCache
     from .router.deployments import Router
 
-__all__ = ["ClientCore", "check_model_name"]
+__all__ = ["ClientCore", "batch_plans", "check_model_name", "side_route"]
 
 _MAX_ROUTES = 256
 _OPTIONS = frozenset(CallOptions.__annotations__)
+_BATCH_DEFAULTS = {"messages": None, "tools": None, "temperature": 0.7, "max_tokens": 2000}
 _WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
 
 
@@ -309,6 +310,54 @@ class ClientCore:
         policy = Policy(self.timeout, self.max_retries, deadline, *limits, on_break, reask)
         self._last_policy = chosen, policy
         return policy
+
+
+# Requests that are not for an answer.
+
+
+def side_route(client: ClientCore, model: Any) -> ModelRoute:
+    """Return the route of a model for a batch, a file or a count.
+
+    Raises:
+        LLMRequestError: the model has no name, or is one of the router.
+        LLMAuthenticationError: there is no key.
+    """
+    name = client._model_or_default(model)
+    if not isinstance(name, str) or not name.strip():
+        raise invalid("model", "must be the name of a model", name)
+    router = None if client._routing is None else client._routing.router
+    if router is not None and name in router.deployments:
+        raise LLMRequestError(f"model {name!r} is a name of the router: pass a model itself")
+    return client._route(name)
+
+
+def batch_plans(client: ClientCore, requests: Any, model: Any) -> dict[str, CallPlan]:
+    """Return the plan of each request of a batch by its id.
+
+    Raises:
+        LLMRequestError: an argument is wrong, or the provider has no batches.
+        LLMAuthenticationError: there is no key.
+        TypeError: there is no such option.
+    """
+    from ._batch import batch_format, batch_requests  # most programs do not need them
+
+    batch_format(side_route(client, model))
+    if client._routing is not None and client._routing.budgets:
+        raise LLMRequestError("budgets do not cover batches: use a client without budgets")
+    name = client._model_or_default(model)
+
+    def plan_of(given: dict[str, Any]) -> CallPlan:
+        usual = [given.pop(key, default) for key, default in _BATCH_DEFAULTS.items()]
+        format_ = given.pop("response_format", None)
+        if given.get("resume") or _take_own_options(given) != _NO_OPTIONS:
+            raise LLMRequestError(
+                "fallbacks, tags, budget_key, on_break, reask and resume are for single calls"
+            )
+        messages, *rest = usual
+        call = check_call(messages, name, *rest, response_format=format_, **given)
+        return client._plan(call, name)
+
+    return batch_requests(requests, plan_of)
 
 
 class _OwnOptions(NamedTuple):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -27,6 +27,7 @@ from .types import Usage
 __all__ = [
     "DeferredPrice",
     "PricesAction",
+    "batch_cost",
     "cost",
     "load_prices",
     "prices_loaded",
@@ -48,6 +49,8 @@ _KEYS = {
 }
 
 _NO_BILLING = Billing()
+_BATCH = "batch"  # the service tier of requests in a batch
+_BATCH_SHARE = 0.5  # of the usual price, for models without batch prices in the table
 
 _Rate: TypeAlias = Callable[[int], float]  # dollars per unit, given the length of the prompt
 _Rates: TypeAlias = Callable[[int], Mapping[str, float]]  # all rates, given the same
@@ -77,6 +80,12 @@ def cost(
     if price is None:
         price = _price(provider, model, billing.tier, slot)
     return None if price is None else round(_dollars(price, tokens), _DIGITS)
+
+
+def batch_cost(provider: str | None, model: str, tokens: Tokens) -> float | None:
+    """Return the cost of an answer in a batch, as `cost` does."""
+    billing = replace(tokens.billing or _NO_BILLING, tier=_BATCH)
+    return cost(provider, model, replace(tokens, billing=billing))
 
 
 def _sum(provider: str | None, model: str, billing: Billing, slot: int) -> float | None:
@@ -114,10 +123,13 @@ def _dollars(rates: _Rates, tokens: Tokens) -> float:
 @lru_cache(maxsize=1024)
 def _price(provider: str | None, model: str, tier: str, slot: int) -> _Rates | None:
     """Return the rates of a model; a class of tokens without a rate uses that of its parent."""
-    prices = _find_prices(provider, model, tier, slot)
-    if prices is None:
+    found = _find_prices(provider, model, tier, slot)
+    if found is None:
         return None
-    rates = {name: _rate(prices[key], per) for name, (key, per) in _KEYS.items() if key in prices}
+    prices, share = found
+    rates = {
+        name: _rate(prices[key], per / share) for name, (key, per) in _KEYS.items() if key in prices
+    }
     if prices and "input" not in rates and "output" not in rates:
         return None  # not priced by tokens; a model without any price is free
     rates.setdefault("request", _free)
@@ -134,7 +146,8 @@ def _price(provider: str | None, model: str, tier: str, slot: int) -> _Rates | N
 
 def _find_prices(
     provider: str | None, model: str, tier: str, slot: int
-) -> Mapping[str, Any] | None:
+) -> tuple[Mapping[str, Any], float] | None:
+    """Return the prices of a model, and the share of them that is charged."""
     try:
         seller, found = _snapshot().find_provider_model(model, None, provider, None)
     except LookupError:
@@ -143,8 +156,11 @@ def _find_prices(
     variants = tier and getattr(found, "price_variants", None)
     own = variants and any(found is one for one in seller.models)
     moment = datetime.fromtimestamp(slot * _SLOT_SECONDS, UTC)
-    prices = found.get_prices(moment, {"service_tier": tier}) if own else found.get_prices(moment)
-    return {key: price for key, price in vars(prices).items() if price is not None}
+    usual = found.get_prices(moment)
+    context = {"processing" if tier == _BATCH else "service_tier": tier}
+    prices = found.get_prices(moment, context) if own else usual
+    share = _BATCH_SHARE if tier == _BATCH and prices == usual else 1
+    return {key: price for key, price in vars(prices).items() if price is not None}, share
 
 
 def _snapshot() -> Any:
@@ -155,7 +171,7 @@ def _snapshot() -> Any:
     return get_snapshot()
 
 
-def _rate(price: Any, per: int) -> _Rate:
+def _rate(price: Any, per: float) -> _Rate:
     """Return a rate, which may depend on the length of the prompt."""
     tiers = getattr(price, "tiers", None)
     if tiers is None:

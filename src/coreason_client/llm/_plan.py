@@ -44,6 +44,9 @@ __all__ = [
     "Pricing",
     "RequestPlan",
     "ResumedPlan",
+    "SideDelete",
+    "SideGet",
+    "SidePlan",
     "estimated_prompt",
     "fit_call",
     "with_arguments",
@@ -211,7 +214,8 @@ class RequestPlan(ABC):
         Raises:
             LLMRequestError: it must be signed, and the region is not known.
         """
-        return self.route.request_headers(self.method, self.url, self.content, now)
+        headers = self.route.request_headers(self.method, self.url, self.content, now)
+        return self.route.adapter.request_headers(headers, self.content)
 
     @property
     @abstractmethod
@@ -229,6 +233,50 @@ class RequestPlan(ABC):
     def price(self, tokens: Tokens) -> float | None:
         """Return the price of tokens in dollars, None if it is not known."""
         return self.pricing(self.route.profile.prices, self.route.model, tokens)
+
+
+@dataclass(slots=True)
+class SidePlan(RequestPlan):
+    """A request that is not for an answer but for a batch, a file or a count; it uses no tokens.
+
+    `added` are headers of this request only.
+    """
+
+    free: ClassVar[bool] = True
+
+    route: ModelRoute
+    url: str
+    content: bytes = b""
+    added: Mapping[str, str] = field(default_factory=dict)
+    requested_model: str = ""
+    pricing: Pricing = cost
+    _fetcher: KeyFetcher | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.url = with_query(self.url, self.route.query)
+
+    @property
+    def estimated_tokens(self) -> int:
+        """No tokens."""
+        return 0
+
+    def headers(self, now: Callable[[], float] = time.time) -> Mapping[str, str]:
+        """Return the headers of a request that is sent now."""
+        return {**RequestPlan.headers(self, now), **self.added}
+
+
+@dataclass(slots=True)
+class SideGet(SidePlan):
+    """Such a request that reads something."""
+
+    method: ClassVar[str] = "GET"
+
+
+@dataclass(slots=True)
+class SideDelete(SidePlan):
+    """Such a request that deletes something."""
+
+    method: ClassVar[str] = "DELETE"
 
 
 def estimated_prompt(content: bytes) -> int:

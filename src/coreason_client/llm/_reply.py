@@ -62,6 +62,7 @@ from .types import (
 
 __all__ = [
     "JSONReply",
+    "ReadReply",
     "add_before",
     "assemble",
     "call_flow",

@@ -11,11 +11,13 @@ from .._drive_async import drive_async, run_async
 from ._answer_machine import AnswerMachine
 from ._attempts import NOT_OBSERVED, Attempts, CallObserver
 from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
-from ._client_core import ClientCore
+from ._check_call import check_call
+from ._client_core import ClientCore, batch_plans, side_route
 from ._cost import DeferredPrice, load_prices
 from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
 from ._plan import CallPlan
+from ._reply import call_flow
 from ._returned import AsyncClientBase
 from .errors import LLMConnectionError, LLMError
 from .streams import AsyncLLMStream
@@ -23,16 +25,21 @@ from .types import (
     CallOptions,
     Delta,
     EmbeddingResponse,
+    Message,
     Messages,
     ModelInfo,
     Parsed,
     Response,
     ResponseFormat,
+    TokenCount,
     UsageDelta,
 )
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from ._session_async import AsyncHTTPSession, AsyncHTTPSessions
+    from .batches import AsyncBatch
     from .tools._perform import AsyncModelClient
     from .tools._run_async import AsyncRun, AsyncRunStream
     from .tools._run_machine import RunOptions
@@ -297,6 +304,108 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         attempts = self._new_attempts([self._models_plan(provider)])
         with attempts.observer:
             return await self._run_flow(models_flow(attempts), attempts)
+
+    async def count_tokens(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = DEFAULT_MODEL,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> TokenCount:
+        """Return the number of tokens of a prompt, without sending it to the model.
+
+        OpenAI, Anthropic and Gemini count them. For other providers the number is an estimate, and
+        nothing is sent.
+
+        Args:
+            messages: the conversation; each message has a `role` and `content`.
+            model: the model, optionally as `provider/model`.
+            tools: the functions that the model may call, in the format of OpenAI.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider rejected the request.
+            LLMError: there is no count; the class and the fields of the error give the reason.
+        """
+        from ._count import count_plan, estimated_count, read_count  # most programs do not need it
+
+        route = side_route(self, model)
+        call = check_call(messages, route.model, tools, None, None)
+        plan = count_plan(call, route)
+        if plan is None:
+            return estimated_count(call)
+        attempts = self._new_attempts([plan])
+        with attempts.observer:
+            return await self._run_flow(call_flow(attempts, read_count), attempts)
+
+    async def batch(
+        self, requests: Sequence[Mapping[str, Any]], model: str = DEFAULT_MODEL
+    ) -> "AsyncBatch":
+        """Submit requests that are answered within a day, at half the price, and return the batch.
+
+        OpenAI, Anthropic and Gemini have batches. A submit that may have arrived is not repeated.
+
+        Args:
+            requests: the arguments of one call each, such as `{"messages": […]}`, with an optional
+                `id` of letters, digits, `_` and `-`, by which its result is found.
+            model: the model of all requests, optionally as `provider/model`.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider rejected the batch.
+            LLMError: the batch was not created, or this is not known; the message says so.
+        """
+        from ._batch import first_plan, submit_flow  # most programs do not need it
+        from .batches import AsyncBatch
+
+        plans = batch_plans(self, requests, model)
+        attempts = self._new_attempts([first_plan(plans)], 2)
+        with attempts.observer:
+            id_ = await self._run_flow(submit_flow(attempts, plans), attempts)
+        return AsyncBatch(self, f"{self._model_or_default(model)}#{id_}")
+
+    async def upload(
+        self,
+        file: "str | PathLike[str] | bytes",
+        model: str = DEFAULT_MODEL,
+        *,
+        filename: str | None = None,
+    ) -> Message:
+        """Store a file at the provider of a model, and return the part of a message that has it.
+
+        OpenAI, Anthropic and Gemini store files. The method waits until the file can be used.
+
+        Args:
+            file: the path of the file, or its bytes.
+            model: the model, optionally as `provider/model`.
+            filename: the name of the file; it is required with bytes, and shows their type.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider rejected the file.
+            LLMError: the file is not stored; the class and the fields of the error give the reason.
+        """
+        from ._files import ReadFile, upload_flow, upload_plan  # most programs do not need it
+
+        route, reading = side_route(self, model), ReadFile(file, filename)
+        await reading.perform_async()
+        attempts = self._new_attempts([upload_plan(route, reading)], 3)
+        with attempts.observer:
+            return await self._run_flow(upload_flow(attempts, reading), attempts)
+
+    async def delete_file(self, part: Mapping[str, Any], model: str = DEFAULT_MODEL) -> None:
+        """Delete a file that `upload` has stored.
+
+        Args:
+            part: what `upload` returned.
+            model: the model that was passed to `upload`.
+
+        Raises:
+            LLMRequestError: an argument is wrong.
+            LLMError: the file is not deleted; the class and the fields of the error give the
+                reason.
+        """
+        from ._files import delete_plan, read_json  # most programs do not need it
+
+        attempts = self._new_attempts([delete_plan(side_route(self, model), part)])
+        with attempts.observer:
+            await self._run_flow(call_flow(attempts, read_json), attempts)
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""

@@ -12,6 +12,7 @@ from ._from_env import shared_client
 
 # async only: begin
 from ._functions_sync import (
+    count_tokens_sync,
     embed_sync,
     generate_sync,
     models_sync,
@@ -31,6 +32,7 @@ from .types import (
     Parsed,
     Response,
     ResponseFormat,
+    TokenCount,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from .tools.tool import Tool
 
 __all__ = [
+    "count_tokens",
+    "count_tokens_sync",
     "embed",
     "embed_sync",
     "generate",
@@ -158,6 +162,27 @@ async def models(provider: str | None = None) -> list[ModelInfo]:
         LLMError: there is no list; the class and the fields of the error give the reason.
     """
     return await shared_client(AsyncLLMClient).models(provider)
+
+
+async def count_tokens(
+    messages: Sequence[Mapping[str, Any]],
+    model: str = DEFAULT_MODEL,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+) -> TokenCount:
+    """Return the number of tokens of a prompt; configuration like `generate`.
+
+    OpenAI, Anthropic and Gemini count them; for other providers the number is an estimate.
+
+    Args:
+        messages: the conversation; each message has a `role` and `content`.
+        model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
+        tools: the functions that the model may call, in the format of OpenAI.
+
+    Raises:
+        LLMRequestError: an argument or a variable is wrong, or the provider rejected the request.
+        LLMError: there is no count; the class and the fields of the error give the reason.
+    """
+    return await shared_client(AsyncLLMClient).count_tokens(messages, model, tools)
 
 
 async def run(

@@ -8,6 +8,8 @@ from typing import Any, Generic, Literal, NotRequired, TypeAlias, TypedDict
 from typing_extensions import TypeVar
 
 __all__ = [
+    "BatchState",
+    "BatchStatus",
     "CallOptions",
     "Citation",
     "CitationDelta",
@@ -30,6 +32,7 @@ __all__ = [
     "ResponseData",
     "Restarted",
     "TextDelta",
+    "TokenCount",
     "ToolCall",
     "ToolCallDelta",
     "Usage",
@@ -294,6 +297,31 @@ class ModelInfo(TypedDict):
     created: NotRequired[str]
     context_window: NotRequired[int]
     max_output_tokens: NotRequired[int]
+
+
+class TokenCount(TypedDict):
+    """The number of tokens of a prompt; `estimated` is true if the provider has no count."""
+
+    tokens: int
+    estimated: bool
+
+
+BatchState: TypeAlias = Literal["running", "completed", "failed", "cancelled", "expired"]
+"""The state of a batch; all but "running" are final."""
+
+
+class BatchStatus(TypedDict):
+    """How far a batch is: its state, and the numbers of its requests.
+
+    Some providers count the requests that succeeded or failed only at the end. `reason` is present
+    if the provider rejected the whole batch.
+    """
+
+    state: BatchState
+    total: int
+    succeeded: int
+    failed: int
+    reason: NotRequired[str]
 
 
 class PartialData(TypedDict):

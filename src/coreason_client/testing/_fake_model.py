@@ -12,6 +12,7 @@ from ..llm.providers.profiles import COMPATIBLE, PROFILES
 from ._block import LoopbackBlock, report
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from ._models._anthropic_wire import ANTHROPIC
+from ._models._batches import FakeBatches
 from ._models._bedrock_wire import BEDROCK
 from ._models._chat_wire import CHAT
 from ._models._gemini_wire import GEMINI
@@ -39,6 +40,7 @@ def fake_model(
     exhausted: Literal["error", "repeat", "allow"] = "error",
     require_all: bool = False,
     models: Sequence[str] = (_MODEL,),
+    batch_polls: int = 0,
 ) -> "FakeModel":
     """Return a fake provider of models; it serves while it is used with `with` or `async with`.
 
@@ -46,7 +48,8 @@ def fake_model(
     OpenAI's chat completions and Responses API, Anthropic, Gemini and Vertex, Ollama, Bedrock.
     Requests for embeddings and for the list of models use up no turn. A stream of the Responses API
     that was requested with `background` can be resumed after any event; only its first reader sees
-    that it breaks off.
+    that it breaks off. Each request of a batch uses up a turn when the batch is submitted. Files
+    are stored, and the count of tokens is the number of words.
 
     Args:
         turns: what it answers: text, a `ModelTurn`, a `ModelFailure`, or a function of the
@@ -56,11 +59,18 @@ def fake_model(
             the last turn is used again.
         require_all: True to raise an AssertionError at the end of the block if turns are left.
         models: the list of models.
+        batch_polls: how often a batch is still running when a client asks for it.
 
     Raises:
         ArgumentError: a turn or an option is not valid.
     """
-    return FakeModel(turns, exhausted=exhausted, require_all=require_all, models=models)
+    return FakeModel(
+        turns,
+        exhausted=exhausted,
+        require_all=require_all,
+        models=models,
+        batch_polls=batch_polls,
+    )
 
 
 class FakeModel(LoopbackBlock):
@@ -77,6 +87,7 @@ class FakeModel(LoopbackBlock):
         exhausted: Literal["error", "repeat", "allow"] = "error",
         require_all: bool = False,
         models: Sequence[str] = (_MODEL,),
+        batch_polls: int = 0,
     ) -> None:
         super().__init__("the fake model", "with fake_model(...) as model:")
         self._turns = _checked_turns(turns)
@@ -90,6 +101,7 @@ class FakeModel(LoopbackBlock):
         self._calls = 0
         self._problems: list[str] = []
         self._stored: dict[str, tuple[Wire, ModelTurn, WireTurn]] = {}  # background responses
+        self._batches = FakeBatches(self._batched, batch_polls)
         self.requests: list[ModelRequest] = []
 
     def __repr__(self) -> str:
@@ -166,6 +178,8 @@ class FakeModel(LoopbackBlock):
         body = _json(request.body)
         if (wire := wire_at(request.method, path)) is not None:
             await self._answer(wire, request, body, response)
+        elif (sent := self._batches.handle(request, self.url)) is not None:
+            await response.whole(sent[0], _pairs(sent[1]), sent[2])
         elif (stored := background_at(request.method, path)) is not None:
             await self._background(*stored, request, response)
         elif (kind := embeddings_at(request.method, path)) is not None:
@@ -180,23 +194,9 @@ class FakeModel(LoopbackBlock):
     async def _answer(
         self, wire: Wire, request: HTTPRequest, body: dict[str, Any], response: ResponseWriter
     ) -> None:
-        path = unquote(request.path) if wire.name in ("gemini", "bedrock") else request.path
-        asked = wire.read(request.path, body)
-        received = ModelRequest(
-            wire=wire.name,
-            model=asked.model,
-            stream=asked.stream,
-            messages=asked.messages,
-            tools=asked.tools,
-            path=path,
-            headers=HiddenHeaders(request.headers),
-            json=body,
-        )
-        self.requests.append(received)
-        turn = self._next(received)
+        turn, asked = self._received(wire, request.path, request, body)
         if isinstance(turn, ModelTurn) and (turn.failure is None or asked.stream):
-            script = script_of(turn, body, asked.model, len(self.requests), self._calls + 1)
-            self._calls += len(script.calls)
+            script = self._script(turn, asked)
             if body.get("background") is True:
                 self._stored[str(wire.body(script)["id"])] = wire, turn, script
             await (_send_stream if asked.stream else _send_whole)(wire, turn, script, response)
@@ -204,6 +204,40 @@ class FakeModel(LoopbackBlock):
         failure = turn if isinstance(turn, ModelFailure) else turn.failure
         assert failure is not None  # noqa: S101 - for the type checker
         await _refuse(wire, failure, response)
+
+    def _received(
+        self, wire: Wire, path: str, request: HTTPRequest, body: dict[str, Any]
+    ) -> tuple[ModelTurn | ModelFailure, ModelRequest]:
+        """Record a request for an answer, and return its turn."""
+        asked = wire.read(path, body)
+        received = ModelRequest(
+            wire=wire.name,
+            model=asked.model,
+            stream=asked.stream,
+            messages=asked.messages,
+            tools=asked.tools,
+            path=unquote(path) if wire.name in ("gemini", "bedrock") else path,
+            headers=HiddenHeaders(request.headers),
+            json=body,
+        )
+        self.requests.append(received)
+        return self._next(received), received
+
+    def _script(self, turn: ModelTurn, asked: ModelRequest) -> WireTurn:
+        script = script_of(turn, asked.json, asked.model, len(self.requests), self._calls + 1)
+        self._calls += len(script.calls)
+        return script
+
+    def _batched(
+        self, wire: Wire, path: str, body: dict[str, Any], request: HTTPRequest
+    ) -> tuple[int, Mapping[str, Any]]:
+        """Return the status and the body of the answer to a request of a batch."""
+        turn, asked = self._received(wire, path, request, body)
+        if isinstance(turn, ModelTurn) and turn.failure is None:
+            return 200, wire.body(self._script(turn, asked))
+        failure = turn if isinstance(turn, ModelFailure) else turn.failure
+        assert failure is not None  # noqa: S101 - for the type checker
+        return failure.status, wire.failure(failure)[1]
 
     async def _background(
         self, what: str, id_: str, request: HTTPRequest, response: ResponseWriter

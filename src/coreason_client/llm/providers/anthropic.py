@@ -23,7 +23,15 @@ from pydantic_core import to_json
 
 from .._adapter import Adapter, AnswerReader, Piece
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
-from .._call import ModelCall, PromptCache, cached_lists, data_of, is_text, text_of
+from .._call import (
+    ModelCall,
+    PromptCache,
+    cached_lists,
+    data_of,
+    is_text,
+    mime_type_of,
+    text_of,
+)
 from .._citations import citation, texts, tool_result
 from .._cost import with_billing, with_iterations
 from .._json import codes, count, http_status, items, mapping, parse, parse_or_none, text
@@ -44,9 +52,13 @@ from ._claude import (
     with_calls,
 )
 
-__all__ = ["ADAPTER", "Anthropic"]
+__all__ = ["ADAPTER", "FILES_BETA", "Anthropic"]
 
 _HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
+_BETA = "anthropic-beta"
+FILES_BETA = {_BETA: "files-api-2025-04-14"}
+"""The header of requests that have to do with stored files."""
+_FILE_ID = b'"file_id":'  # inside a text, its quotes would be escaped
 
 # All other reasons, or none, mean "stop", among them `compaction`.
 _ENDS: Mapping[str, End] = {
@@ -79,6 +91,14 @@ class Anthropic(Adapter):
     def headers(self) -> Mapping[str, str]:
         """Return the version header, which every request must have."""
         return _HEADERS
+
+    def request_headers(self, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:
+        """Return the headers; a request with a stored file needs a beta header."""
+        if _FILE_ID not in content:
+            return headers
+        betas = [value for name, value in headers.items() if name.lower() == _BETA]
+        kept = {name: value for name, value in headers.items() if name.lower() != _BETA}
+        return {**kept, _BETA: ",".join(dict.fromkeys([*betas, *FILES_BETA.values()]))}
 
     def part_problem(self, part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
         """Return why a part cannot be sent, None if it can."""
@@ -628,6 +648,8 @@ def _file(file: Mapping[str, Any]) -> dict[str, Any]:
     found = data_of(file.get("file_data", ""))
     if found is not None and found[0].startswith("image/"):
         return _image(file["file_data"])
+    if "file_id" in file and (mime_type_of(file.get("filename", "")) or "").startswith("image/"):
+        return {"type": "image", "source": _source(file, None)}
     document: dict[str, Any] = {"type": "document", "source": _source(file, found)}
     return {**document, "title": file["filename"]} if "filename" in file else document
 
