@@ -142,6 +142,11 @@ class CallGate(Generic[PlanT]):
         self._unsettled: list[Settle] = []
         self._error: LLMError | None = None  # the last one of this stage
 
+    @property
+    def routed(self) -> bool:
+        """True if a router selects the deployments of the current model."""
+        return self._stage.routed
+
     def cache_plan(self) -> tuple[str, PlanT, list[ModelRoute]]:
         """Return the name of the first model, the request that its cached answer belongs to, and
         the routes that may be used for it."""
