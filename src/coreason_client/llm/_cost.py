@@ -47,6 +47,14 @@ _KEYS = {
     "request": ("requests_kcount", 1_000),
 }
 
+# Who sells the embedding models whose names begin so.
+_SELLERS = {
+    "text-embedding-3-": "openai",
+    "text-embedding-ada-": "openai",
+    "embed-v4": "cohere",
+    "pplx-embed-": "perplexity",
+}
+
 _NO_BILLING = Billing()
 
 _Rate: TypeAlias = Callable[[int], float]  # dollars per unit, given the length of the prompt
@@ -135,6 +143,10 @@ def _price(provider: str | None, model: str, tier: str, slot: int) -> _Rates | N
 def _find_prices(
     provider: str | None, model: str, tier: str, slot: int
 ) -> Mapping[str, Any] | None:
+    if provider is None:  # the table finds only models that answer by their names
+        provider = next(
+            (seller for name, seller in _SELLERS.items() if model.startswith(name)), None
+        )
     try:
         seller, found = _snapshot().find_provider_model(model, None, provider, None)
     except LookupError:

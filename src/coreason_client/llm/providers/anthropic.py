@@ -14,7 +14,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 from pydantic_core import to_json
 
@@ -26,6 +28,7 @@ from .._json import codes, count, http_status, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Message
 from ._claude import (
+    CLAUDE_ON_VERTEX,
     NO_TEMPERATURE,
     call_input,
     default_max_tokens,
@@ -37,7 +40,7 @@ from ._claude import (
     with_calls,
 )
 
-__all__ = ["ADAPTER", "Anthropic"]
+__all__ = ["ADAPTER", "VERTEX", "Anthropic", "VertexClaude"]
 
 _HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
@@ -134,6 +137,33 @@ class Anthropic(Adapter):
             codes(specific, described.get("code"), described.get("type")),
             status=http_status(described.get("code")),
         )
+
+
+class VertexClaude(Anthropic):
+    """The same format at Vertex, with the model in the URL and the version in the body."""
+
+    def url(self, base: str, call: ModelCall) -> str:
+        """Return the URL for a call; the model may also be `publishers/anthropic/models/NAME`."""
+        verb = "streamRawPredict" if call.stream else "rawPredict"
+        name = quote(call.model.removeprefix(CLAUDE_ON_VERTEX[1]), safe="@")
+        return f"{base.partition('/publishers/')[0]}/publishers/anthropic/models/{name}:{verb}"
+
+    def headers(self) -> Mapping[str, str]:
+        """Return no header: the version is in the body."""
+        return {}
+
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
+        """Return the JSON body for a call."""
+        body = super().body(call, profile)
+        del body["model"]
+        return {"anthropic_version": "vertex-2023-10-16", **body}
+
+    def fault(self, reply: Any) -> ProviderFault | None:
+        """Return the error in a body: one of Google's may be in a list, and names a status."""
+        found = mapping(items(reply)[0]) if isinstance(reply, list) and reply else reply
+        fault = super().fault(found)
+        status = text(mapping(mapping(found).get("error")).get("status"))
+        return fault if fault is None or not status else replace(fault, codes=codes(status))
 
 
 class AnthropicReader(AnswerReader):
@@ -293,6 +323,7 @@ _EVENTS: Mapping[str, Callable[[AnthropicReader, dict[str, Any]], Sequence[Piece
 }
 
 ADAPTER: Adapter = Anthropic()
+VERTEX: Adapter = VertexClaude()
 
 
 # Requests.
