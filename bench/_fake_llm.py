@@ -3,13 +3,15 @@
 The path begins with how a stream comes: `/burst` as fast as it is read, `/paced` a flush each
 millisecond. A flush is one write of one to seven chunks, each an event and an HTTP chunk of its
 own. Cookies are left out: keeping them costs some clients more than the call. A question with tools
-is answered with a tool call, and its result with the text.
+is answered with a tool call, and its result with the text. `/limited` admits 100 requests in each
+second; others get a 429 that asks to wait a second.
 """
 
 import asyncio
 import json
 import re
 import threading
+import time
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
@@ -125,6 +127,22 @@ def _tool_call() -> bytes:
     return _reply(message, "tool_calls")
 
 
+_BUSY = _compact({"error": {"message": "too many", "code": "rate_limit_exceeded"}})
+_REJECTED = (
+    b"HTTP/1.1 429 Busy\r\nRetry-After: 1\r\nContent-Length: %d\r\n\r\n" % len(_BUSY) + _BUSY
+)
+_ADMITTED = 100
+_admitted = [0, 0]  # the second, and how many in it
+
+
+def _is_admitted() -> bool:
+    second = int(time.monotonic())
+    if second != _admitted[0]:
+        _admitted[:] = second, 0
+    _admitted[1] += 1
+    return _admitted[1] <= _ADMITTED
+
+
 _WHOLE, _TOOL_CALL, _STREAM = _whole(), _tool_call(), _flushes()
 
 
@@ -144,7 +162,9 @@ class _Connection(asyncio.Protocol):
             return
         self._request = b""
         asked = json.loads(body)
-        if asked.get("tools") and asked["messages"][-1]["role"] == "user":
+        if head.startswith(b"POST /limited") and not _is_admitted():
+            self._transport.write(_REJECTED)
+        elif asked.get("tools") and asked["messages"][-1]["role"] == "user":
             self._transport.write(_TOOL_CALL)
         elif asked.get("stream"):
             pace = _PACE if head.startswith(b"POST /paced") else 0

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
@@ -273,6 +274,27 @@ def _stream_rows(effort: Effort) -> list[Row]:
     return rows
 
 
+def _storm_rows(effort: Effort) -> list[Row]:
+    """Count the requests of calls that a provider admits slowly, and measure their time."""
+
+    async def calls(url: str) -> tuple[float, float]:
+        requests: list[object] = []
+        async with AsyncLLMClient(KEY, url, on_request=requests.append) as client:
+            begun = time.monotonic()
+            await asyncio.gather(*(client.generate(MESSAGES, MODEL) for _ in range(_CALLS)))
+            return len(requests), time.monotonic() - begun
+
+    with child("_fake_llm") as server:
+        url = f"{server.url}/limited/v1"
+        rounds = [asyncio.run(calls(url)) for _ in range(effort.rounds)]
+    what = f"{_CALLS} calls, 100 admitted per second: "
+    requests, times = ([one[place] for one in rounds] for place in (0, 1))
+    return [
+        amount(f"{what}requests", requests, "{:.0f}".format, at_most(700)),
+        amount(f"{what}time", times, seconds, at_most(7.0, seconds)),
+    ]
+
+
 def _import_rows(effort: Effort) -> list[Row]:
     turns: dict[str, Turn] = {name: partial(_child_cpu, code) for name, code in _IMPORTS.items()}
     costs = measure(turns, effort)
@@ -300,6 +322,7 @@ def table(effort: Effort) -> Table:
             *fake_model_rows(some),
             *tool_rows(some),
             *_stream_rows(some),
+            *_storm_rows(effort.fewer(5)),
             *_import_rows(effort.fewer(5)),
         ],
     )

@@ -189,6 +189,20 @@ def test_a_model_at_an_unknown_host_is_priced_by_its_name() -> None:
     assert cost(None, "claude-opus-4-5", Tokens(0, 1_000_000)) == 25.0
 
 
+@pytest.mark.parametrize(
+    ("model", "seller"),
+    [
+        ("text-embedding-3-small", "openai"),
+        ("text-embedding-ada-002", "openai"),
+        ("embed-v4.0", "cohere"),
+        ("pplx-embed-v1-4b", "perplexity"),
+    ],
+)
+def test_an_embedding_model_at_an_unknown_host_has_its_price(model: str, seller: str) -> None:
+    tokens = Tokens(1_000_000, 0)
+    assert cost(None, model, tokens) == cost(seller, model, tokens) is not None
+
+
 def test_a_known_host_does_not_take_the_price_of_another() -> None:
     assert cost("groq", "gpt-4o", Tokens(1000, 1000)) is None
 

@@ -16,4 +16,4 @@ def test_a_format_has_no_state(wire: str) -> None:
 
 
 def test_the_wires_without_embeddings_are_known() -> None:
-    assert ADAPTERS.keys() - EMBEDDINGS.keys() == {"anthropic"}
+    assert ADAPTERS.keys() - EMBEDDINGS.keys() == {"anthropic", "vertex-claude"}

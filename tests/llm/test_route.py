@@ -176,6 +176,7 @@ VERTEX = (
         (VERTEX, "gemini/gemini-2.5-pro", "vertex", "gemini-2.5-pro"),
         (VERTEX, "vertex/gemini-2.5-pro", "vertex", "gemini-2.5-pro"),
         (VERTEX, "gemini-2.5-pro", "vertex", "gemini-2.5-pro"),
+        (VERTEX, "anthropic/claude-opus-4-5@20251101", "vertex", "claude-opus-4-5@20251101"),
         # Elsewhere: a name without a known prefix is sent as it is.
         (PROXY, "meta-llama/Llama-3.1-8B-Instruct", "openai-compatible", None),
         (PROXY, "groq/compound", "groq", "groq/compound"),

@@ -17,6 +17,8 @@ _FORMATS = f"{_LLM}/providers/embeddings.py"
 _FORMAT_TESTS = ("tests/llm/providers/test_embeddings.py",)
 _LISTS = f"{_LLM}/providers/model_lists.py"
 _LIST_TESTS = ("tests/llm/providers/test_model_lists.py",)
+_PACE = f"{_LLM}/_pacing.py"
+_PACE_TESTS = ("tests/llm/test_pacing.py",)
 
 _ARGUMENTS = f"{_LLM}/providers/_arguments.py"
 _ARGUMENT_TESTS = ("tests/llm/test_wire.py::test_an_answer",)
@@ -80,6 +82,55 @@ MUTANTS = (
         "if len(data) > MAX_FILE_BYTES:",
         "if False:",
         _PART_TESTS,
+    ),
+    Mutant(
+        "a 429 holds nobody back",
+        _PACE,
+        "self._closed = max(self._closed, now + delay)",
+        "pass",
+        _PACE_TESTS,
+    ),
+    Mutant(
+        "any number of requests is sent before the first answer",
+        _PACE,
+        "if not self._known and self._running < _BURST:",
+        "if not self._known:",
+        _PACE_TESTS,
+    ),
+    Mutant(
+        "the end of a request is not counted",
+        _PACE,
+        "self._running = max(0, self._running - 1)",
+        "pass",
+        _PACE_TESTS,
+    ),
+    Mutant(
+        "waiting calls are sent at once when the delay is over",
+        _PACE,
+        "if self._known or self._next - first > _FEW:",
+        "if False:",
+        _PACE_TESTS,
+    ),
+    Mutant(
+        "the turn of a cancelled call is lost",
+        _PACE,
+        "heappush(self._unused, turn)",
+        "pass",
+        _PACE_TESTS,
+    ),
+    Mutant(
+        "the limit is never forgotten",
+        _PACE,
+        "now - self._start >= _FORGET",
+        "False",
+        _PACE_TESTS,
+    ),
+    Mutant(
+        "a call waits for a delay beyond its deadline",
+        f"{_LLM}/_attempts.py",
+        "if seconds < left or left <= 0:",
+        "if True:",
+        _PACE_TESTS,
     ),
     Mutant(
         "the highest temperature of a provider is refused",

@@ -11,7 +11,30 @@ _FETCH_TESTS = ("tests/llm/test_key_fetch.py",)
 _AUTH_TESTS = ("tests/llm/test_auth.py",)
 _WIRE_TESTS = ("tests/llm/test_wire.py",)
 
+_LIBRARY_TESTS = ("tests/testing/test_official_libraries.py",)
+
 MUTANTS = (
+    Mutant(
+        "Claude at Vertex is sent to Gemini's path",
+        f"{_LLM}/_route.py",
+        'if profile.wire == "vertex" and model.startswith(CLAUDE_ON_VERTEX):',
+        "if False:",
+        _LIBRARY_TESTS,
+    ),
+    Mutant(
+        "the model of Claude at Vertex is in the body too",
+        f"{_LLM}/providers/anthropic.py",
+        'del body["model"]',
+        "pass",
+        _LIBRARY_TESTS,
+    ),
+    Mutant(
+        "an embedding model behind an unknown host has no price",
+        f"{_LLM}/_cost.py",
+        "if provider is None:  # the table finds only models that answer by their names",
+        "if False:",
+        ("tests/llm/test_cost.py",),
+    ),
     Mutant(
         "the lengths of a frame are used without their checksum",
         f"{_LLM}/_eventstream.py",

@@ -16,6 +16,27 @@ _CACHE_TESTS = ("tests/llm/router/test_cached_answer.py",)
 
 MUTANTS = (
     Mutant(
+        "a call waits for a budget into which it cannot fit",
+        _GATE,
+        "fits = refused.reserved > 0 and refused.spent + amount <= account.limit",
+        "fits = refused.reserved > 0",
+        _GATE_TESTS,
+    ),
+    Mutant(
+        "a call waits for a budget beyond its deadline",
+        _GATE,
+        "if budget.wait and fits and self._poll < seconds_left:",
+        "if budget.wait and fits:",
+        _GATE_TESTS,
+    ),
+    Mutant(
+        "every budget waits",
+        _GATE,
+        "if budget.wait and fits and self._poll < seconds_left:",
+        "if fits and self._poll < seconds_left:",
+        _GATE_TESTS,
+    ),
+    Mutant(
         "reservations in flight do not count for a budget",
         _RULES,
         "if balance.spent + balance.reserved + candidate.amounts[place] > account.limit:",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from coreason_client import LLMClient
-from coreason_client.testing import ModelToolCall, ModelTurn
+from coreason_client.testing import ModelToolCall, ModelTurn, fake_model
 from coreason_client.testing._fake_model import wire_at
 from coreason_client.testing._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 from coreason_client.testing._models._wire import dumped, script_of
@@ -348,3 +348,54 @@ def test_both_read_the_same(wire: str, *, stream: bool) -> None:
         assert found.text == "".join(turn.text_pieces)
         assert found.calls == [(call.name, call.value) for call in turn.calls]
         assert found.tokens == 27
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_claude_at_vertex_gets_the_request_of_the_official_library(stream: bool) -> None:
+    from anthropic import AnthropicVertex
+
+    model, project = "claude-sonnet-4-5@20250929", "fake-project"
+    asked: Any = {"model": model, "max_tokens": 100, "messages": ASK}
+    with fake_model([ModelTurn("Hello"), ModelTurn("Hello")], require_all=True) as fake:
+        settings: Any = fake.options("vertex")
+        with AnthropicVertex(
+            base_url=f"{fake.url}/v1",
+            region="global",
+            project_id=project,
+            access_token=settings["api_key"],
+            max_retries=0,
+        ) as theirs:
+            if stream:
+                with theirs.messages.stream(**asked) as events:
+                    assert events.get_final_text() == "Hello"
+            else:
+                theirs.messages.create(**asked)
+        with LLMClient(**settings) as ours:
+            options: Any = {"temperature": None, "max_tokens": 100}
+            if stream:
+                answer = ours.stream(ASK, model, **options).result()
+            else:
+                answer = ours.generate(ASK, model, **options)
+    first, second = fake.requests
+    streamed = ["stream"] if stream else []
+    assert second.path == first.path
+    # The library has a newer version; ours is that of Anthropic's own API (`2023-06-01`).
+    assert second.json.pop("anthropic_version") == "vertex-2023-10-16"
+    assert first.json.pop("anthropic_version")
+    assert second.json.keys() == first.json.keys() == {"max_tokens", "messages", *streamed}
+    assert (second.model, second.text, second.stream) == (model, first.text, stream)
+    assert second.headers["authorization"] == first.headers["authorization"]
+    assert answer["data"]["content"] == "Hello"
+    assert answer["usage"]["cost_estimate"] is not None
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["perplexity/pplx-embed-v1-4b", "cohere/embed-v4.0", "vertex/gemini-embedding-2"],
+)
+def test_embeddings_of_every_provider(model: str) -> None:
+    with fake_model([]) as fake, LLMClient(**fake.options(model.partition("/")[0])) as client:
+        found = client.embed(["one word", "two"], model)
+    assert [len(vector) > 0 for vector in found["data"]["embeddings"]] == [True, True]
+    assert found["usage"]["prompt_tokens"] == 3
+    assert found["usage"]["cost_estimate"] is not None

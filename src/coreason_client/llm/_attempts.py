@@ -15,6 +15,8 @@
 * Fallbacks. After the last attempt with a model, the next model is tried.
 * Once a delta was delivered, nothing is retried unless the caller chose it (`_recovery.py`). The
   deadline then begins again.
+* A 429 holds back the other calls of the client to the same deployment too (`_pacing.py`), unless
+  a router selects the deployments, or the client does not retry.
 * A router and budgets are behind a `AttemptGate`, which is asked before each attempt and learns
   of its outcome. With a router, the gate selects the deployments and decides how long to wait.
 """
@@ -35,8 +37,15 @@ from ._answer import Tokens, add_usages
 from ._classify import FailedAttempt
 from ._cost import cost, prices_loaded
 from ._limits import AttemptGate, CallLimits, PlanT, RateLimits
+from ._pacing import CallPace, Paces
 from ._plan import RequestPlan
-from .errors import LLMAuthenticationError, LLMError, LLMPermissionError, LLMTimeoutError
+from .errors import (
+    LLMAuthenticationError,
+    LLMError,
+    LLMPermissionError,
+    LLMRateLimitError,
+    LLMTimeoutError,
+)
 from .types import Measured, OnBreak, Usage
 
 __all__ = [
@@ -73,6 +82,7 @@ class Policy:
     limits: RateLimits | None = None
     on_break: OnBreak = "error"
     reask: bool = True
+    paces: Paces | None = None
     jitter: Callable[[], float] = random.random
     clock: Callable[[], float] = monotonic
 
@@ -100,6 +110,9 @@ class Attempts(Generic[PlanT]):
         self._adjusted = False  # a parameter of the current plan was dropped or renamed
         self._wait: Wait | None = None
         self._limits = None if policy.limits is None else CallLimits(policy.limits)
+        self._pace: CallPace | None = None
+        if policy.paces is not None and policy.max_retries and not (gate and gate.routed):
+            self._pace = CallPace(policy.paces)
         self.previous_errors: list[LLMError] = []
         self._corrected = False  # an answer was sent back to be corrected
         self._start: float | None = None
@@ -115,6 +128,8 @@ class Attempts(Generic[PlanT]):
         """
         wait, self._wait = self._wait, None
         gate = None if self.plan.free else self.gate
+        if wait is None and self._pace is not None and not self.plan.free:
+            wait = self._pace_wait(self._pace)
         if wait is None and self._limits is not None and not self.plan.free:
             wait = self._limit_wait(self._limits)
         if wait is not None:
@@ -151,8 +166,7 @@ class Attempts(Generic[PlanT]):
         usage = failure.usage if error.partial is None else error.partial["usage"]
         if usage is not None and not counted:
             self.add_spent(usage)
-        if self._limits is not None:
-            self._limits.settle(0)
+        self._end_attempt()
         self.observer.attempt_failed(error)
         if self.plan.refresh_key(error):
             logger.warning("%s; fetching a new key", error)
@@ -172,6 +186,7 @@ class Attempts(Generic[PlanT]):
             return
         self._failures += 1
         delay = self._delay(failure, paced=verdict == "retry")
+        self._share_delay(failure, delay)
         if delay is None:
             self._fall_back(error)
         else:
@@ -180,8 +195,7 @@ class Attempts(Generic[PlanT]):
 
     def record_break(self, failure: FailedAttempt) -> None:
         """Record a failed attempt that is not retried, or only by another request."""
-        if self._limits is not None:
-            self._limits.settle(0)
+        self._end_attempt()
         if self.gate is not None:
             self.gate.failed(failure)
 
@@ -189,12 +203,13 @@ class Attempts(Generic[PlanT]):
         """End the call, whatever its state; return the action to perform, if there is one."""
         if self._limits is not None:
             self._limits.close()
+        if self._pace is not None:
+            self._pace.close()
         return None if self.gate is None else self.gate.close()
 
     def continue_with(self, plan: PlanT) -> None:
         """Send another request of the same call: its attempts begin anew, the deadline stays."""
-        if self._limits is not None:
-            self._limits.settle(0)  # the request before, if it had no usage
+        self._end_attempt()  # the request before, if it had no usage
         self.plan = plan
         if self.gate is not None:
             self.gate.keep(plan)
@@ -204,8 +219,7 @@ class Attempts(Generic[PlanT]):
 
     def record_success(self, response: AnyResponse) -> AnyResponse:
         """Record the answer, and set the time of the whole call in it."""
-        if self._limits is not None:
-            self._limits.settle(response["usage"]["total_tokens"])
+        self._end_attempt(response["usage"]["total_tokens"])
         if self.gate is not None:
             self.gate.succeeded(response["usage"])
         response["seconds"] = self.seconds()
@@ -273,6 +287,13 @@ class Attempts(Generic[PlanT]):
         route = self.plan.route
         return self._timeout_error(f"no answer from {route.profile.name} for model {route.model}")
 
+    def _end_attempt(self, tokens: int = 0) -> None:
+        """Settle the limits of an attempt that used so many tokens."""
+        if self._pace is not None:
+            self._pace.answered()
+        if self._limits is not None:
+            self._limits.settle(tokens)
+
     def _gate_step(self, gate: AttemptGate[PlanT], left: float) -> Step | None:
         """Return the next step of the gate, None if the attempt may be sent."""
         while isinstance(step := gate.before(left), LLMError):
@@ -328,6 +349,34 @@ class Attempts(Generic[PlanT]):
         self.plan = plan
         self._failures = 0
         self._adjusted = self._corrected = False
+
+    def _pace_wait(self, pace: CallPace) -> Wait | None:
+        """Return the wait for the other calls to the deployment; a fallback does not wait so long.
+
+        Raises:
+            LLMRateLimitError: it is longer than the deadline, and there is no other model.
+        """
+        while True:
+            left, route = self.seconds_left(), self.plan.route
+            seconds = pace.wait(route, self.policy.clock())
+            if seconds < left or left <= 0:
+                return Wait(seconds) if seconds > 0 and left > 0 else None
+            error = LLMRateLimitError(
+                f"the request was not sent: {route.profile.name} rejects requests for model "
+                f"{route.model}, and the deadline of the call is over before it admits more",
+                provider=route.profile.name,
+                model=route.model,
+                retry_after=seconds,
+            )
+            self._fall_back(error)
+
+    def _share_delay(self, failure: FailedAttempt, delay: float | None) -> None:
+        """Hold back the other calls after a 429; `delay` is that of this call, None if it ends."""
+        limited = isinstance(failure.error, LLMRateLimitError) and failure.retryable
+        asked, backoff = failure.error.retry_after, self.policy.backoff
+        if self._pace is not None and limited and (asked or 0.0) <= backoff.max_server_delay:
+            seconds = asked or delay or backoff.first
+            self._pace.reject(seconds, self.policy.clock(), final=delay is None)
 
     def _limit_wait(self, limits: CallLimits) -> Wait | None:
         """Return the wait that the client's own rate limits require before the next request."""

@@ -15,6 +15,7 @@ from ._check_call import check_budget_key, check_call, check_flag, check_on_brea
 from ._continuation import accepts_prefix, check_resume
 from ._cost import DeferredPrice, cost, prices_loaded
 from ._limits import RateLimits
+from ._pacing import Paces
 from ._plan import CallPlan
 from ._reply import generate_flow
 from ._route import (
@@ -97,6 +98,7 @@ class ClientCore:
         self._target = _target(self.base_url, api_key, provider, headers, wire, keys, base_urls)
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
         self._limits = _limits(requests_per_minute, tokens_per_minute)
+        self._paces = Paces()
         self._routes: dict[str, ModelRoute] = {}
         self._observation = Observation(telemetry, on_request, on_response)
         self._routing = _new_routing(router, budgets, cache, state, self._route)
@@ -307,7 +309,9 @@ class ClientCore:
         count = (self.max_retries + 1) * requests
         deadline = self.deadline or count * self.timeout + _WAIT_ALLOWANCE
         limits = self._backoff, self._limits
-        policy = Policy(self.timeout, self.max_retries, deadline, *limits, on_break, reask)
+        policy = Policy(
+            self.timeout, self.max_retries, deadline, *limits, on_break, reask, self._paces
+        )
         self._last_policy = chosen, policy
         return policy
 

@@ -48,6 +48,14 @@ _KEYS = {
     "request": ("requests_kcount", 1_000),
 }
 
+# Who sells the embedding models whose names begin so.
+_SELLERS = {
+    "text-embedding-3-": "openai",
+    "text-embedding-ada-": "openai",
+    "embed-v4": "cohere",
+    "pplx-embed-": "perplexity",
+}
+
 _NO_BILLING = Billing()
 _BATCH = "batch"  # the service tier of requests in a batch
 _BATCH_SHARE = 0.5  # of the usual price, for models without batch prices in the table
@@ -148,6 +156,10 @@ def _find_prices(
     provider: str | None, model: str, tier: str, slot: int
 ) -> tuple[Mapping[str, Any], float] | None:
     """Return the prices of a model, and the share of them that is charged."""
+    if provider is None:  # the table finds only models that answer by their names
+        provider = next(
+            (seller for name, seller in _SELLERS.items() if model.startswith(name)), None
+        )
     try:
         seller, found = _snapshot().find_provider_model(model, None, provider, None)
     except LookupError:

@@ -30,6 +30,7 @@ __all__ = ["EmbedPlan", "check_embed", "embed_flow", "embed_format", "joined", "
 _REQUIRED = frozenset(
     {
         *("model", "input", "requests", "instances", "texts", "inputText", "input_type"),
+        *("content", "embedContentConfig", "embedding_types"),
         *("dimensions", "output_dimension", "parameters"),
     }
 )
@@ -121,7 +122,7 @@ def embed_format(route: ModelRoute) -> EmbedFormat:
     Raises:
         LLMRequestError: it has none.
     """
-    found = EMBEDDINGS.get(route.profile.wire)
+    found = EMBEDDINGS.get(route.profile.embeddings or route.profile.wire)
     if found is None:
         raise LLMRequestError(
             f"{route.profile.name} has no embeddings: use a model of another provider, such as "

@@ -251,6 +251,10 @@ class AttemptGate(Protocol[PlanT]):
 
     plan: PlanT
 
+    @property
+    def routed(self) -> bool:
+        """True if a router selects the deployments of the current model."""
+
     def cache_plan(self) -> tuple[str, PlanT, list[ModelRoute]]:
         """Return the name of the first model, the request that its cached answer belongs to, and
         the routes that may be used for it."""

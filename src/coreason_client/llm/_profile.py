@@ -24,10 +24,20 @@ class ProviderProfile:
     aliases: tuple[str, ...] = ()
     """Prefixes of other providers that its models may have too: they are removed as well."""
 
-    wire: Literal["openai", "anthropic", "gemini", "vertex", "ollama", "bedrock", "responses"] = (
-        "openai"
-    )
+    wire: Literal[
+        "openai",
+        "anthropic",
+        "gemini",
+        "vertex",
+        "vertex-claude",
+        "ollama",
+        "bedrock",
+        "responses",
+    ] = "openai"
     """Wire format."""
+
+    embeddings: Literal["cohere", "perplexity"] | None = None
+    """Wire format of embeddings, if it differs."""
 
     base_url: str = ""
     """Default base URL; empty if every customer has a separate one."""

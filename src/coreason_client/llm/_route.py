@@ -20,6 +20,7 @@ The wire format of an OpenAI-compatible provider:
 * `wire="responses"` chooses the Responses API, `wire="chat"` the provider's usual format. Which
   providers have the Responses API is data (`providers/profiles.py`).
 * Without `wire`, the usual format is used, except for models that exist only in the Responses API.
+* Claude at Vertex has Anthropic's format.
 * `wire` is about the provider at the base URL: if that has no Responses API, it is an error. Models
   of other providers, such as fallbacks, use the Responses API if their provider has it.
 """
@@ -50,6 +51,7 @@ from .credentials import (
 )
 from .errors import LLMAuthenticationError, LLMRequestError
 from .providers import ADAPTERS
+from .providers._claude import BEFORE_4_6, CLAUDE_ON_VERTEX
 from .providers.profiles import COMPATIBLE, PROFILES
 
 __all__ = [
@@ -371,6 +373,8 @@ def profile_on_wire(
     Raises:
         LLMRequestError: the provider has no Responses API.
     """
+    if profile.wire == "vertex" and model.startswith(CLAUDE_ON_VERTEX):
+        return _on_claude(profile)
     has_responses = profile.responses and "/deployments/" not in f"{base}/"
     if wire == "responses":
         if not has_responses and own:
@@ -384,6 +388,18 @@ def profile_on_wire(
 def _on_responses(profile: ProviderProfile) -> ProviderProfile:
     """Return a profile of the Responses API, in which no answer can be continued."""
     return replace(profile, wire="responses", prefix_form=None)
+
+
+@lru_cache(maxsize=4)
+def _on_claude(profile: ProviderProfile) -> ProviderProfile:
+    """Return the profile of Claude at Vertex."""
+    return replace(
+        profile,
+        wire="vertex-claude",
+        max_temperature=1.0,
+        prefix_form="plain",
+        prefix_models=BEFORE_4_6,
+    )
 
 
 def _missing(profile: ProviderProfile) -> str:

@@ -360,7 +360,7 @@ def _pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:
 _WIRES = (
     (re.compile(r"/chat/completions$"), CHAT),
     (re.compile(r"/responses$"), RESPONSES),
-    (re.compile(r"/messages$"), ANTHROPIC),
+    (re.compile(r"/messages$|/models/claude-[^/]+:(?:streamR|r)awPredict$"), ANTHROPIC),
     (re.compile(r":(?:streamG|g)enerateContent$"), GEMINI),
     (re.compile(r"/model/[^/]+/converse(?:-stream)?$"), BEDROCK),
     (re.compile(r"/api/chat$"), OLLAMA),
@@ -372,7 +372,8 @@ _BACKGROUND = (
 _EMBEDDINGS = (
     (re.compile(r"/embeddings$"), "openai"),
     (re.compile(r":batchEmbedContents$"), "gemini"),
-    (re.compile(r":predict$"), "vertex"),
+    (re.compile(r":(?:predict|embedContent)$"), "vertex"),
+    (re.compile(r"/v2/embed$"), "cohere"),
     (re.compile(r"/api/embed$"), "ollama"),
     (re.compile(r"/model/[^/]+/invoke$"), "bedrock"),
 )

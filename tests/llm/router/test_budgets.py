@@ -26,6 +26,7 @@ DAY = 86_400.0
         ({"unpriced": -0.1}, "unpriced"),
         ({"unpriced": True}, "unpriced"),
         ({"name": 7}, "name"),
+        ({"wait": 1}, "wait"),
     ],
 )
 def test_a_wrong_argument(arguments: dict[str, Any], name: str) -> None:

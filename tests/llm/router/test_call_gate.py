@@ -1,5 +1,6 @@
 """The gate of a call: which deployment gets an attempt, what is reserved, and what is settled."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,9 +23,11 @@ from coreason_client.llm import (
     LLMStateError,
     LLMTimeoutError,
     TextDelta,
+    ValkeyState,
 )
 from coreason_client.llm._classify import FailedAttempt
 from coreason_client.llm._plan import FetchKey
+from coreason_client.llm._reply import generate_flow
 from coreason_client.llm.router._rules import Acquire, Acquired
 from coreason_client.llm.router._state import Command, MemoryState, RouterState
 from tests.llm.play import (
@@ -39,6 +42,7 @@ from tests.llm.play import (
     reply,
 )
 from tests.llm.router.routed import MODEL, Site, answer, close, host
+from tests.server.log.valkey_server import fresh_prefix, shared_server
 
 PRICE = (100 * 2.5 + 50 * 10) / 1e6  # of `answer()`
 
@@ -479,6 +483,57 @@ def test_a_request_above_the_budget_is_not_sent() -> None:
     assert error.resets_at == (site.clock.now // 86_400 + 1) * 86_400
     assert error.model == MODEL
     assert "budget of 0.01 dollars" in str(error)
+
+
+WAITING = Budget(0.0015, wait=True)  # enough for one request at a time
+
+
+@pytest.mark.parametrize("stored", ["memory", "valkey"])
+def test_a_call_waits_until_the_reservation_of_another_one_is_settled(stored: str) -> None:
+    state = ValkeyState(shared_server().url, prefix=fresh_prefix()) if stored == "valkey" else None
+    site = budget_site(WAITING, state=state)
+    first = site.attempts(MODEL)
+    flow = generate_flow(first)
+    step = next(flow)
+    while isinstance(step, Action):
+        step.perform()
+        step = next(flow)
+    waits: list[float] = []
+
+    def wait(step: Wait) -> None:
+        waits.append(step.seconds)
+        if len(waits) == 7:
+            with pytest.raises(StopIteration):
+                flow.send(answer(prompt=10, completion=5))
+            close(first)
+
+    site.wait = wait  # type: ignore[method-assign]
+    site.generate(MODEL)
+    assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert site.totals(WAITING)[1] == 0
+    if isinstance(state, ValkeyState):
+        state.close()
+
+
+def test_a_call_waits_for_a_budget_no_longer_than_its_deadline_or_than_it_helps() -> None:
+    site = budget_site(WAITING, deadline=5.0)
+    flow = generate_flow(site.attempts(MODEL))
+    step = next(flow)
+    while isinstance(step, Action):
+        step.perform()
+        step = next(flow)
+    begun = site.clock.now
+    error = site.fails(MODEL)
+    assert isinstance(error, LLMBudgetError)
+    assert error.reserved is not None
+    assert error.reserved > 0
+    assert 4 <= site.clock.now - begun <= 5
+    waits = len(site.waits)
+    assert isinstance(site.fails(MODEL, max_tokens=1000), LLMBudgetError)
+    assert len(site.waits) == waits  # it would not fit alone
+    site.routing.budgets = (replace(WAITING, wait=False),)
+    assert isinstance(site.fails(MODEL), LLMBudgetError)
+    assert len(site.waits) == waits
 
 
 def test_a_budget_begins_again_with_its_period() -> None:

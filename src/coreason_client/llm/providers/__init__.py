@@ -35,6 +35,7 @@ ADAPTERS: Mapping[str, Adapter] = _Adapters(
         "anthropic": ("anthropic", "ADAPTER"),
         "gemini": ("gemini", "ADAPTER"),
         "vertex": ("gemini", "VERTEX"),
+        "vertex-claude": ("anthropic", "VERTEX"),
         "ollama": ("ollama", "ADAPTER"),
         "responses": ("responses", "ADAPTER"),
         "bedrock": ("bedrock", "ADAPTER"),

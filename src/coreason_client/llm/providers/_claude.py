@@ -14,6 +14,7 @@ from ..types import Message
 
 __all__ = [
     "BEFORE_4_6",
+    "CLAUDE_ON_VERTEX",
     "KINDS",
     "NO_TEMPERATURE",
     "Block",
@@ -40,6 +41,9 @@ NO_TEMPERATURE = (
     "claude-mythos-5",
 )
 """Prefixes of the names of models that reject a temperature."""
+
+CLAUDE_ON_VERTEX = ("claude-", "publishers/anthropic/models/")
+"""How the names of Claude's models at Vertex begin."""
 
 BEFORE_4_6 = (
     "claude-2",

@@ -16,8 +16,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from pydantic_core import to_json
 
@@ -39,6 +41,7 @@ from .._profile import ProviderProfile
 from ..types import Citation, Message, ProviderToolResult
 from ._arguments import ARGUMENTS
 from ._claude import (
+    CLAUDE_ON_VERTEX,
     KINDS,
     NO_TEMPERATURE,
     call_input,
@@ -52,7 +55,7 @@ from ._claude import (
     with_calls,
 )
 
-__all__ = ["ADAPTER", "FILES_BETA", "Anthropic"]
+__all__ = ["ADAPTER", "FILES_BETA", "VERTEX", "Anthropic", "VertexClaude"]
 
 _HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 _BETA = "anthropic-beta"
@@ -170,6 +173,33 @@ class Anthropic(Adapter):
             codes(specific, described.get("code"), described.get("type")),
             status=http_status(described.get("code")),
         )
+
+
+class VertexClaude(Anthropic):
+    """The same format at Vertex, with the model in the URL and the version in the body."""
+
+    def url(self, base: str, call: ModelCall) -> str:
+        """Return the URL for a call; the model may also be `publishers/anthropic/models/NAME`."""
+        verb = "streamRawPredict" if call.stream else "rawPredict"
+        name = quote(call.model.removeprefix(CLAUDE_ON_VERTEX[1]), safe="@")
+        return f"{base.partition('/publishers/')[0]}/publishers/anthropic/models/{name}:{verb}"
+
+    def headers(self) -> Mapping[str, str]:
+        """Return no header: the version is in the body."""
+        return {}
+
+    def body(self, call: ModelCall, profile: ProviderProfile) -> dict[str, Any]:
+        """Return the JSON body for a call."""
+        body = super().body(call, profile)
+        del body["model"]
+        return {"anthropic_version": "vertex-2023-10-16", **body}
+
+    def fault(self, reply: Any) -> ProviderFault | None:
+        """Return the error in a body: one of Google's may be in a list, and names a status."""
+        found = mapping(items(reply)[0]) if isinstance(reply, list) and reply else reply
+        fault = super().fault(found)
+        status = text(mapping(mapping(found).get("error")).get("status"))
+        return fault if fault is None or not status else replace(fault, codes=codes(status))
 
 
 class AnthropicReader(AnswerReader):
@@ -358,6 +388,7 @@ _EVENTS: Mapping[str, Callable[[AnthropicReader, dict[str, Any]], Sequence[Piece
 }
 
 ADAPTER: Adapter = Anthropic()
+VERTEX: Adapter = VertexClaude()
 
 
 # Requests.

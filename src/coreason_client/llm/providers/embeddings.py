@@ -3,7 +3,10 @@
 * OpenAI and compatible APIs: `/embeddings`, up to 2048 texts in a request. OpenAI and Azure are
   asked for base64, which is a third of the size of the numbers.
 * Gemini: `:batchEmbedContents`, up to 100 texts, each with its own fields.
-* Vertex: `:predict`, up to 250 texts; one for the models of Gemini.
+* Perplexity: the same, with base64 of 8-bit numbers and up to 512 texts.
+* Vertex: `:predict`, up to 250 texts; one for `gemini-embedding-001`. Its other models of Gemini,
+  such as `gemini-embedding-2`, have `:embedContent` for one text.
+* Cohere: `/v2/embed`, up to 96 texts.
 * Ollama: `/embed`.
 * Bedrock: `/invoke` with the body of the model: Titan accepts one text, Cohere 96.
 """
@@ -111,6 +114,56 @@ class OpenAIEmbeddings(EmbedFormat):
         return Embedded(vectors, with_billing(_tokens(prompt), reply))
 
 
+class PerplexityEmbeddings(OpenAIEmbeddings):
+    """The same format with vectors of whole numbers from -128 to 127, in base64."""
+
+    max_texts: ClassVar[int] = 512
+
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL of the endpoint, which is not beside that of chat completions."""
+        return f"{base.removesuffix('/v1')}/v1/embeddings"
+
+    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
+        """Return the JSON body."""
+        return {**super().body(call, profile), "encoding_format": "base64_int8"}
+
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read the vectors, which may be in any order."""
+        found = [dict(mapping(item)) for item in items(reply.get("data"))]
+        for item in found:
+            item["embedding"] = _small_numbers(item.get("embedding"))
+        return super().read({**reply, "data": found}, headers)
+
+
+class CohereEmbeddings(EmbedFormat):
+    """The format of `/v2/embed`; without `input_type` in `extra` it is "search_document"."""
+
+    max_texts: ClassVar[int] = _COHERE_TEXTS
+
+    def url(self, base: str, call: EmbedCall) -> str:
+        """Return the URL of the endpoint; the base URL may be that of the compatible API."""
+        return f"{base.removesuffix('/compatibility/v1').removesuffix('/v2')}/v2/embed"
+
+    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
+        """Return the JSON body."""
+        body: dict[str, Any] = {
+            "model": call.model,
+            "texts": list(call.texts),
+            "input_type": "search_document",
+            "embedding_types": ["float"],
+        }
+        if call.dimensions is not None:
+            body["output_dimension"] = call.dimensions
+        return with_extra(body, call.extra)
+
+    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
+        """Read the vectors."""
+        listed = items(mapping(reply.get("embeddings")).get("float"))
+        billed = mapping(mapping(reply.get("meta")).get("billed_units"))
+        tokens = _tokens(count(billed.get("input_tokens")))
+        return Embedded([vector_of(vector) for vector in listed], tokens)
+
+
 class GeminiEmbeddings(EmbedFormat):
     """The format of `:batchEmbedContents`; `extra` is added to the request of each text."""
 
@@ -146,10 +199,16 @@ class VertexEmbeddings(EmbedFormat):
 
     def url(self, base: str, call: EmbedCall) -> str:
         """Return the URL of the endpoint."""
-        return f"{base}/publishers/google/models/{quote(call.model, safe='')}:predict"
+        verb = "embedContent" if _embeds_content(call.model) else "predict"
+        return f"{base}/publishers/google/models/{quote(call.model, safe='')}:{verb}"
 
     def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
+        if _embeds_content(call.model):
+            content: dict[str, Any] = {"content": {"parts": [{"text": call.texts[0]}]}}
+            if call.dimensions is not None:
+                content["embedContentConfig"] = {"outputDimensionality": call.dimensions}
+            return with_extra(content, call.extra)
         instances = [with_extra({"content": text}, call.extra) for text in call.texts]
         body: dict[str, Any] = {"instances": instances}
         if call.dimensions is not None:
@@ -158,11 +217,18 @@ class VertexEmbeddings(EmbedFormat):
 
     def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
         """Read the vectors."""
+        if "embedding" in reply:
+            prompt = count(mapping(reply.get("usageMetadata")).get("promptTokenCount"))
+            return Embedded([vector_of(mapping(reply["embedding"]).get("values"))], _tokens(prompt))
         found = [mapping(mapping(one).get("embeddings")) for one in items(reply.get("predictions"))]
         counts = [count(mapping(one.get("statistics")).get("token_count")) for one in found]
         known = [number for number in counts if number is not None]
         tokens = _tokens(sum(known)) if known and len(known) == len(counts) else None
         return Embedded([vector_of(one.get("values")) for one in found], tokens)
+
+
+def _embeds_content(model: str) -> bool:
+    return model.startswith("gemini-") and model != "gemini-embedding-001"
 
 
 class OllamaEmbeddings(EmbedFormat):
@@ -248,8 +314,10 @@ EMBEDDINGS: Mapping[str, EmbedFormat] = {
     "vertex": VertexEmbeddings(),
     "ollama": OllamaEmbeddings(),
     "bedrock": BedrockEmbeddings(),
+    "cohere": CohereEmbeddings(),
+    "perplexity": PerplexityEmbeddings(),
 }
-"""Embedding formats by the wire of a profile."""
+"""Embedding formats by the wire of a profile, or of its embeddings."""
 
 
 # Vectors: lists of JSON numbers, or base64.
@@ -275,6 +343,16 @@ def _listed(value: Any) -> list[float]:
         return array("d", value if isinstance(value, list) else []).tolist()
     except (TypeError, OverflowError):
         raise Malformed("an embedding must be a list of finite numbers") from None
+
+
+def _small_numbers(value: Any) -> Any:
+    """Return the 8-bit numbers of a text in base64, and any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return array("b", binascii.a2b_base64(value, strict_mode=True)).tolist()
+    except ValueError:
+        raise Malformed("an embedding must be base64 of 8-bit numbers") from None
 
 
 def _decoded(text: str) -> list[float]:

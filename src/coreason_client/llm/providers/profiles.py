@@ -177,6 +177,26 @@ PROFILES: tuple[ProviderProfile, ...] = (
         strict_models=("*",),
     ),
     ProviderProfile(
+        name="perplexity",
+        base_url="https://api.perplexity.ai",
+        hosts=("api.perplexity.ai",),
+        path="",
+        key_variable="PERPLEXITY_API_KEY",
+        prices="perplexity",
+        embeddings="perplexity",
+    ),
+    ProviderProfile(
+        name="cohere",
+        base_url="https://api.cohere.ai/compatibility/v1",
+        hosts=("api.cohere.ai", "api.cohere.com"),
+        path="/compatibility/v1",
+        key_variable="COHERE_API_KEY",
+        prices="cohere",
+        embeddings="cohere",
+        file_form=None,
+        audio_form=None,
+    ),
+    ProviderProfile(
         name="vllm",
         base_url="http://127.0.0.1:8000/v1",
         needs_key=False,
@@ -236,7 +256,7 @@ PROFILES: tuple[ProviderProfile, ...] = (
     ),
     ProviderProfile(
         name="vertex",
-        aliases=("gemini",),
+        aliases=("gemini", "anthropic"),
         wire="vertex",
         hosts=(
             "aiplatform.googleapis.com",

@@ -10,6 +10,8 @@ The rules:
   long, and a withheld answer are not the deployment's fault.
 * If no deployment is available, a fallback is used at once. Without one, the call waits for the
   first that becomes available.
+* A budget with `wait` is asked again, at growing intervals, while the request would fit without the
+  reservations of other calls.
 * Budgets need the state: if it cannot be reached, the call fails. Without a budget the state of
   this process replaces it.
 """
@@ -40,7 +42,17 @@ from ..errors import (
 )
 from ..types import Usage
 from ._reservation import Bound, bound_of, learned_limits, price_of, reserve_amount, settled_amount
-from ._rules import NANODOLLARS, Account, Acquire, Acquired, Candidate, Delayed, Granted, Settle
+from ._rules import (
+    NANODOLLARS,
+    Account,
+    Acquire,
+    Acquired,
+    Candidate,
+    Delayed,
+    Granted,
+    Refused,
+    Settle,
+)
 from ._state import Command, RouterState, StateAction
 from .budgets import Budget
 from .deployments import Deployment, Fallbacks
@@ -52,6 +64,7 @@ logger = logging.getLogger("coreason_client.llm")
 _LONG = 10  # a wrong key, a missing model or an exhausted quota cools down so much longer
 _LASTING = (LLMAuthenticationError, LLMNotFoundError, LLMPermissionError, LLMQuotaError)
 _MAX_WAIT = 120.0  # seconds; a call does not wait longer for a deployment
+_FIRST_POLL, _LONGEST_POLL = 0.05, 1.0  # seconds between two questions to a budget
 _EXPIRY_ALLOWANCE = 30.0  # seconds after the deadline of the call
 
 
@@ -141,6 +154,12 @@ class CallGate(Generic[PlanT]):
         self._action: StateAction | None = None
         self._unsettled: list[Settle] = []
         self._error: LLMError | None = None  # the last one of this stage
+        self._poll = _FIRST_POLL  # the next wait for a budget
+
+    @property
+    def routed(self) -> bool:
+        """True if a router selects the deployments of the current model."""
+        return self._stage.routed
 
     def cache_plan(self) -> tuple[str, PlanT, list[ModelRoute]]:
         """Return the name of the first model, the request that its cached answer belongs to, and
@@ -312,6 +331,7 @@ class CallGate(Generic[PlanT]):
             option, candidate = self._options[result.index], acquire.candidates[result.index]
             self._attempt = _RoutedAttempt(acquire.id, option, candidate, acquire.accounts, state)
             self._option, self.plan = option, _priced_plan(option)
+            self._poll = _FIRST_POLL
             return None
         if isinstance(result, Delayed):
             seconds = result.ms / 1000
@@ -321,9 +341,20 @@ class CallGate(Generic[PlanT]):
             return Wait(seconds)
         if result is None:
             return LLMStateError("the state gave no reply")
-        budget, account = self._terms.budgets[result.account], acquire.accounts[result.account]
-        requested = min(one.amounts[result.account] for one in acquire.candidates) / NANODOLLARS
-        spent, reserved = result.spent / NANODOLLARS, result.reserved / NANODOLLARS
+        return self._wait_for_budget(acquire, result, seconds_left)
+
+    def _wait_for_budget(
+        self, acquire: Acquire, refused: Refused, seconds_left: float
+    ) -> Wait | LLMBudgetError:
+        """Return the wait before a budget is asked again, or the error if it cannot help."""
+        budget, account = self._terms.budgets[refused.account], acquire.accounts[refused.account]
+        amount = min(one.amounts[refused.account] for one in acquire.candidates)
+        fits = refused.reserved > 0 and refused.spent + amount <= account.limit
+        if budget.wait and fits and self._poll < seconds_left:
+            seconds, self._poll = self._poll, min(2 * self._poll, _LONGEST_POLL)
+            return Wait(seconds)
+        requested, spent = amount / NANODOLLARS, refused.spent / NANODOLLARS
+        reserved = refused.reserved / NANODOLLARS
         message = (
             f"the request may cost {requested:.6f} dollars, but of the budget of "
             f"{budget.limit:g} dollars {spent:.6f} are spent and {reserved:.6f} reserved"

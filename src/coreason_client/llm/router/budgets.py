@@ -33,6 +33,8 @@ class Budget:
             counts as 0, and for a call without `max_tokens` only the input is reserved. A number is
             used as the price of each token, in dollars, for models without a known price.
         name: keeps budgets of different programs apart that share a state.
+        wait: True to let a call wait, until its deadline, for the reservations of other calls if
+            its own would fit without them; False to refuse it.
 
     Raises:
         ValueError: an argument is invalid.
@@ -43,6 +45,7 @@ class Budget:
     per: Literal["client", "key"] = "client"
     unpriced: Literal["refuse", "allow"] | float = "refuse"
     name: str = ""
+    wait: bool = False
 
     def __post_init__(self) -> None:
         if not is_number(self.limit) or not 0 <= self.limit <= _MAX_DOLLARS:
@@ -60,6 +63,8 @@ class Budget:
             )
         if not isinstance(self.name, str):
             raise ArgumentError("name", "must be text", self.name)
+        if not isinstance(self.wait, bool):
+            raise ArgumentError("wait", "must be True or False", self.wait)
 
     @property
     def token_price(self) -> float | None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
+from urllib.parse import unquote
 
 from ...llm.types import Citation
 from ._turns import FinishReason, ModelFailure
@@ -50,7 +51,9 @@ def _read(path: str, body: Mapping[str, Any]) -> Asked:
         | {"parameters": tool.get("input_schema")}
         for tool in body.get("tools", ())
     ]
-    return Asked(str(body.get("model", "")), body.get("stream") is True, messages, tools)
+    at_vertex = path.rpartition("/models/")[2].partition(":")[0]
+    model = str(body.get("model", unquote(at_vertex)))
+    return Asked(model, body.get("stream") is True, messages, tools)
 
 
 def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

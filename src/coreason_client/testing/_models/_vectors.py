@@ -53,6 +53,9 @@ def _openai(path: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         vector: Any = vector_of(text, size)
         if base64:
             vector = b64encode(array("f", vector).tobytes()).decode()
+        elif asked.get("encoding_format") == "base64_int8":  # of Perplexity
+            small = array("b", [round(127 * number) for number in vector])
+            vector = b64encode(small.tobytes()).decode()
         data.append({"object": "embedding", "index": index, "embedding": vector})
     tokens = _tokens(texts)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
@@ -68,6 +71,11 @@ def _gemini(path: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _vertex(path: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    if path.endswith(":embedContent"):
+        text = "".join(part.get("text", "") for part in asked["content"]["parts"])
+        size = _size(asked.get("embedContentConfig", {}).get("outputDimensionality"))
+        counted = {"promptTokenCount": _tokens([text])}
+        return {"embedding": {"values": vector_of(text, size)}, "usageMetadata": counted}
     size = _size(asked.get("parameters", {}).get("outputDimensionality"))
     texts = [str(instance.get("content", "")) for instance in asked.get("instances", ())]
     return {
@@ -104,12 +112,21 @@ def _bedrock(path: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"embeddings": [vector_of(text, size) for text in asked.get("texts", ())]}
 
 
+def _cohere(path: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    texts, size = asked.get("texts", ()), _size(asked.get("output_dimension"))
+    return {
+        "embeddings": {"float": [vector_of(text, size) for text in texts]},
+        "meta": {"billed_units": {"input_tokens": _tokens(texts)}},
+    }
+
+
 _EMBEDDINGS: Mapping[str, Callable[[str, Mapping[str, Any]], Mapping[str, Any]]] = {
     "openai": _openai,
     "gemini": _gemini,
     "vertex": _vertex,
     "ollama": _ollama,
     "bedrock": _bedrock,
+    "cohere": _cohere,
 }
 
 
