@@ -129,8 +129,8 @@ MUTANTS = (
     Mutant(
         "the keys of a response are accepted in any message",
         _MESSAGES,
-        'ignored = _RESPONSE_KEYS if role == "assistant" else frozenset[str]()',
-        "ignored = _RESPONSE_KEYS",
+        'ignored = RESPONSE_KEYS if role == "assistant" else frozenset[str]()',
+        "ignored = RESPONSE_KEYS",
         _MESSAGE_TESTS,
     ),
     Mutant(
@@ -190,7 +190,7 @@ MUTANTS = (
     Mutant(
         "the choice may name a function that is not in tools",
         _TOOLS,
-        'if all(tool["function"]["name"] != name for tool in tools):',
+        'if all(tool.get("function", {}).get("name") != name for tool in tools):',
         'if tools and all(tool["function"]["name"] != name for tool in tools):',
         _TOOL_TESTS,
     ),

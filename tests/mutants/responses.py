@@ -29,13 +29,6 @@ MUTANTS = (
         ("tests/llm/test_wire.py",),
     ),
     Mutant(
-        "a changed message is sent as it was received",
-        _ITEMS,
-        'content == (message.get("content") or "") and ',
-        "",
-        (f"{_TESTS}_items.py", f"{_TESTS}.py"),
-    ),
-    Mutant(
         "items of one provider are sent to another",
         _ITEMS,
         'message.get("provider_items", {}).get(provider, ())',

@@ -172,13 +172,13 @@ class ResponsesReader(AnswerReader):
         rest = self._message.missing(item_key(value), whole)
         return (self.add_text(rest),) if rest else ()
 
-    def _part_added(self, value: Mapping[str, Any]) -> Sequence[Piece]:
-        self._starts[item_key(value), value.get("content_index")] = sum(map(len, self._text))
-        return ()
-
     def _annotation(self, value: Mapping[str, Any]) -> Sequence[Piece]:
-        offset = self._starts.get((item_key(value), value.get("content_index")), 0)
-        return self.add_citations([cited(value.get("annotation"), offset)])
+        """Read an annotation, or the beginning of the part that annotations count from."""
+        key = item_key(value), count(value.get("content_index"))
+        if "annotation" not in value:
+            self._starts[key] = sum(map(len, self._text))
+            return ()
+        return self.add_citations([cited(value["annotation"], self._starts.get(key, 0))])
 
     def _reasoning_delta(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         piece = text(value.get("delta"))
@@ -345,7 +345,7 @@ _EVENTS: Mapping[str, Callable[[ResponsesReader, Mapping[str, Any]], Sequence[Pi
     "response.function_call_arguments.done": ResponsesReader._arguments_done,
     "response.custom_tool_call_input.delta": ResponsesReader._arguments_delta,
     "response.custom_tool_call_input.done": ResponsesReader._arguments_done,
-    "response.content_part.added": ResponsesReader._part_added,
+    "response.content_part.added": ResponsesReader._annotation,
     "response.output_text.annotation.added": ResponsesReader._annotation,
     "response.completed": ResponsesReader._completed,
     "response.incomplete": ResponsesReader._incomplete,
