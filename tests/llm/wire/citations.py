@@ -111,27 +111,33 @@ CHAT = [
     Stream(
         name="stream: references of Mistral",
         model="mistral/mistral-large-latest",
-        events=openai.sse(
-            openai.delta(content=REFERENCES[:1]),
-            openai.delta(content=REFERENCES[1:3]),
-            openai.delta(content=REFERENCES[3:4]),
-            openai.delta(content=" [1]"),
-            openai.delta("stop"),
-            "[DONE]",
-        ),
+        events=[
+            *openai.sse(
+                openai.delta(content=REFERENCES[:1]),
+                openai.delta(content=REFERENCES[1:3]),
+                openai.delta(content=REFERENCES[3:4]),
+                openai.delta(content=" [1]"),
+                openai.delta("stop"),
+            ),
+            openai.DONE,
+        ],
         complete_after=5,
         data={**DATA, "citations": REFERRED},
     ),
     Stream(
         name="stream: sources of Perplexity are in every chunk, annotations in one",
         model="perplexity/sonar",
-        events=openai.sse(
-            openai.delta(more={"search_results": FOUND[:1]}, content=TEXT[:16], role="assistant"),
-            openai.delta(more={"search_results": FOUND}, content=" [1]", role="assistant"),
-            openai.delta(annotations=[WRAPPED]),
-            openai.delta("stop", {"search_results": FOUND}),
-            "[DONE]",
-        ),
+        events=[
+            *openai.sse(
+                openai.delta(
+                    more={"search_results": FOUND[:1]}, content=TEXT[:16], role="assistant"
+                ),
+                openai.delta(more={"search_results": FOUND}, content=" [1]", role="assistant"),
+                openai.delta(annotations=[WRAPPED]),
+                openai.delta("stop", {"search_results": FOUND}),
+            ),
+            openai.DONE,
+        ],
         complete_after=4,
         data={**DATA, "citations": [*SOURCES, PAGE]},
     ),
@@ -164,14 +170,18 @@ CHAT = [
     Stream(
         name="stream: a custom tool",
         model=GPT,
-        events=openai.sse(
-            openai.delta(
-                tool_calls=[{**CUSTOM, "index": 0, "custom": {"name": "sql", "input": "SELECT"}}]
+        events=[
+            *openai.sse(
+                openai.delta(
+                    tool_calls=[
+                        {**CUSTOM, "index": 0, "custom": {"name": "sql", "input": "SELECT"}}
+                    ]
+                ),
+                openai.delta(tool_calls=[{"index": 0, "custom": {"input": " 1"}}]),
+                openai.delta("tool_calls"),
             ),
-            openai.delta(tool_calls=[{"index": 0, "custom": {"input": " 1"}}]),
-            openai.delta("tool_calls"),
-            "[DONE]",
-        ),
+            openai.DONE,
+        ],
         complete_after=3,
         deltas=[
             ToolCallDelta(0, "call_1", "sql", "SELECT"),
