@@ -164,12 +164,16 @@ BYTES: list[tuple[bytes, str, str, str]] = [
     (b"%PDF-1.7", "a", "file", "application/pdf"),
     (WAV, "a", "input_audio", "wav"),
     (b"ID3\x04", "a", "input_audio", "mp3"),
+    (b"fLaC\0", "a", "input_audio", "flac"),
+    (b"OggS\0", "a", "input_audio", "ogg"),
     (b"\xff\xfb\x90", "a", "input_audio", "mp3"),
     (b"\x00\x00\x00\x18ftypM4A ", "a", "input_audio", "m4a"),
     (b"\x00\x00\x00\x18ftypmp42", "a", "file", "video/mp4"),
 ]
 NAMES: list[tuple[bytes, str, str, str]] = [
     (b"a,b", "a.csv", "file", "text/csv"),
+    (b"The new WAVE of WEBP", "a.txt", "file", "text/plain"),
+    (b"ID3 is a tag", "a.txt", "file", "text/plain"),
     (b"# A", "a.md", "file", "text/markdown"),
     (b"PK", "a.docx", "file", f"{OFFICE}.wordprocessingml.document"),
     (b"<svg/>", "a.svg", "image_url", "image/svg+xml"),
@@ -209,6 +213,13 @@ def test_bytes_become_the_part_for_their_type(
         part = check_part("part", one)
         assert read(part) == (kind, found, data)
         assert check_part("part", part) == part
+
+
+def test_the_name_of_a_file_is_sent_as_valid_unicode(tmp_path: Path) -> None:
+    path = tmp_path / "a\udcff.pdf"
+    path.write_bytes(b"%PDF-1.7")
+    for part in (path, file(file_data=path)):
+        assert check_part("part", part)["file"]["filename"] == "a?.pdf"
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

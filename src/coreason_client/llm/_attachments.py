@@ -3,6 +3,7 @@
 The first bytes show the type; for other types, such as text, the file name does.
 """
 
+import re
 from base64 import b64encode
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 from ._call import mime_type_of
 from .errors import LLMRequestError
 
-__all__ = ["BINARY", "MAX_FILE_BYTES", "Attachment", "attachment", "read_bytes"]
+__all__ = ["BINARY", "MAX_FILE_BYTES", "Attachment", "attachment", "file_name", "read_bytes"]
 
 BINARY = (bytes, bytearray, Path)
 """The types of binary values in messages."""
@@ -18,22 +19,24 @@ BINARY = (bytes, bytearray, Path)
 MAX_FILE_BYTES = 50_000_000
 """The size of the largest file that is read; no provider accepts a larger one in a message."""
 
-# Positions and bytes that show a media type; the first match counts.
-_SIGNATURES = (
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
-    (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF8", "image/gif"),
-    (8, b"WEBP", "image/webp"),
-    (4, b"ftyphei", "image/heic"),
-    (0, b"%PDF-", "application/pdf"),
-    (8, b"WAVE", "audio/wav"),
-    (0, b"ID3", "audio/mpeg"),
-    (0, b"\xff\xfb", "audio/mpeg"),
-    (0, b"fLaC", "audio/flac"),
-    (0, b"OggS", "audio/ogg"),
-    (4, b"ftypM4A", "audio/mp4"),
-    (4, b"ftyp", "video/mp4"),
-)
+# How files of a media type begin; no text begins like these.
+_BEGINNINGS = [
+    (re.compile(beginning, re.DOTALL), kind)
+    for beginning, kind in (
+        (rb"\x89PNG\r\n\x1a\n", "image/png"),
+        (rb"\xff\xd8\xff", "image/jpeg"),
+        (rb"GIF8[79]a", "image/gif"),
+        (rb"RIFF....WEBP", "image/webp"),
+        (rb"\0\0..ftyphei", "image/heic"),
+        (rb"%PDF-", "application/pdf"),
+        (rb"RIFF....WAVE", "audio/wav"),
+        (rb"ID3[\2-\4]|\xff[\xfb\xf3\xf2]", "audio/mpeg"),
+        (rb"fLaC\0", "audio/flac"),
+        (rb"OggS\0", "audio/ogg"),
+        (rb"\0\0..ftypM4A", "audio/mp4"),
+        (rb"\0\0..ftyp", "video/mp4"),
+    )
+]
 
 
 class Attachment(NamedTuple):
@@ -56,7 +59,7 @@ def attachment(where: str, value: Any, name: str | None = None) -> Attachment:
         LLMRequestError: it cannot be read, is empty or too large, or its type is not known.
     """
     if isinstance(value, Path):
-        name = name or value.name
+        name = name or file_name(value)
     data = read_bytes(where, value)
     kind = _media_type(data) or mime_type_of(name or "")
     if not data:
@@ -67,6 +70,11 @@ def attachment(where: str, value: Any, name: str | None = None) -> Attachment:
             "extension such as .pdf, or as a URL such as data:application/pdf;base64,…"
         )
     return Attachment(kind, b64encode(data).decode(), name)
+
+
+def file_name(path: Path) -> str:
+    """Return the name of a file as valid Unicode."""
+    return path.name.encode("utf-8", "replace").decode()
 
 
 def read_bytes(where: str, value: Any) -> bytes:
@@ -93,4 +101,4 @@ def read_bytes(where: str, value: Any) -> bytes:
 
 
 def _media_type(data: bytes) -> str | None:
-    return next((kind for at, sign, kind in _SIGNATURES if data.startswith(sign, at)), None)
+    return next((kind for beginning, kind in _BEGINNINGS if beginning.match(data)), None)

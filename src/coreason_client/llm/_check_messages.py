@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from ..errors import shown_value
 from ._argument_errors import check_text, invalid, is_encodable, quoted
-from ._attachments import BINARY, Attachment, attachment, read_bytes
+from ._attachments import BINARY, Attachment, attachment, file_name, read_bytes
 from ._call import audio_format, extension_of
 from .errors import LLMRequestError
 
@@ -444,7 +444,7 @@ def _file(where: str, file: Any) -> dict[str, Any]:
     [source] = given
     checked = {source: _SOURCES[source](f"{where}.{source}", file[source], name)}
     if isinstance(file[source], Path):
-        name = name or file[source].name
+        name = name or file_name(file[source])
     if source == "file_data" and name is None:
         name = f"file{extension_of(checked[source])}"
     return checked if name is None else {**checked, "filename": name}

@@ -1,5 +1,6 @@
 """Arguments that each wire sends in its own form: one table with a row per wire."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -706,4 +707,61 @@ NAMED: list[Unary] = [
     ),
 ]
 
-CASES: list[Unary] = [*DEFAULTS, *TEMPERATURES, *ROLES, *PARTS, *CACHES, *NAMED]
+LIST = {
+    "title": "list[int]",
+    "type": "object",
+    "properties": {"answer": {"title": "Answer", "type": "array", "items": {"type": "integer"}}},
+    "required": ["answer"],
+}
+CLOSED = {**LIST, "additionalProperties": False}
+FREE = ("vllm/m", "llamacpp/m", "lmstudio/m", LOCAL, "groq/llama-3.3-70b-versatile")
+STRICT = (
+    *(OPENAI, "azure/gpt-4o", "mistral/m", "xai/grok-4", "together/m", "cerebras/m"),
+    *("fireworks/accounts/fireworks/models/x", "openrouter/openai/gpt-4o"),
+    "groq/openai/gpt-oss-120b",
+)
+
+
+def numbers(model: str, sent: Mapping[str, Any]) -> Unary:
+    """A list of numbers, which every provider sends in an object."""
+    reply = json.dumps(REPLIES.get(model.partition("/")[0], COMPLETION))
+    content = json.dumps({"answer": [7]})
+    return case(
+        "a list of numbers",
+        model,
+        sent,
+        ask={**NOTHING, "response_format": list[int]},
+        reply=json.loads(reply.replace('"Hello!"', json.dumps(content))),
+        data={**HELLO, "content": content, "parsed": [7]},
+    )
+
+
+def schema_of(schema: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
+    named = {"name": "list_int_", "schema": schema, "strict": strict}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+FORMATS: list[Unary] = [
+    *(numbers(model, body(model, **schema_of(CLOSED, strict=True))) for model in STRICT),
+    *(numbers(model, body(model, **schema_of(LIST, strict=False))) for model in FREE),
+    numbers("deepseek/m", body("deepseek/m", response_format={"type": "json_object"})),
+    numbers(
+        ANTHROPIC,
+        blocks(output_config={"format": {"type": "json_schema", "schema": CLOSED}}),
+    ),
+    *(
+        numbers(
+            model,
+            contents(
+                generationConfig={
+                    "responseMimeType": "application/json",
+                    "responseJsonSchema": LIST,
+                }
+            ),
+        )
+        for model in (GEMINI, VERTEX)
+    ),
+    numbers(OLLAMA, body(OLLAMA, stream=False, format=LIST)),
+]
+
+CASES: list[Unary] = [*DEFAULTS, *TEMPERATURES, *ROLES, *PARTS, *CACHES, *NAMED, *FORMATS]
