@@ -194,6 +194,8 @@ class Adapter(ABC):
     """One wire format. Instances have no state; one serves all calls."""
 
     framing: ClassVar[Framing] = "sse"
+    has_betas: ClassVar[bool] = False
+    """True if headers depend on the body: `request_headers`."""
 
     @abstractmethod
     def url(self, base: str, call: ModelCall) -> str:

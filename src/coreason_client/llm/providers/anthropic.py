@@ -73,6 +73,8 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
 class Anthropic(Adapter):
     """The format of `/messages`."""
 
+    has_betas = True
+
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the Messages endpoint."""
         return f"{base}/messages"
