@@ -234,6 +234,8 @@ class Adapter(ABC):
     framing: ClassVar[Framing] = "sse"
     arguments: ClassVar[Mapping[str, Rule]] = {}
     """The rules for arguments by name."""
+    has_betas: ClassVar[bool] = False
+    """True if headers depend on the body: `request_headers`."""
 
     @abstractmethod
     def url(self, base: str, call: ModelCall) -> str:

@@ -208,13 +208,11 @@ class Polling:
         LLMRequestError: `timeout` is not a number of seconds.
     """
 
-    def __init__(self, timeout: Any, jitter: Callable[[], float] = random.random) -> None:
+    def __init__(self, timeout: Any) -> None:
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
             raise invalid("timeout", "must be a number of seconds greater than 0", timeout)
-        self._timeout = timeout
-        self._end = monotonic() + timeout
+        self._timeout, self._end = timeout, monotonic() + timeout
         self._polls = 0
-        self._jitter = jitter
 
     def next_delay(self, batch: str) -> float:
         """Return the seconds until the next look at a batch.
@@ -228,7 +226,7 @@ class Polling:
             raise LLMTimeoutError(
                 f"batch {batch} has not ended within {self._timeout:g} s; it goes on: wait again"
             )
-        return min(_POLLING.delay(self._polls, self._jitter), left)
+        return min(_POLLING.delay(self._polls, random.random), left)
 
 
 class BatchCore:

@@ -215,7 +215,8 @@ class RequestPlan(ABC):
             LLMRequestError: it must be signed, and the region is not known.
         """
         headers = self.route.request_headers(self.method, self.url, self.content, now)
-        return self.route.adapter.request_headers(headers, self.content)
+        adapter = self.route.adapter
+        return adapter.request_headers(headers, self.content) if adapter.has_betas else headers
 
     @property
     @abstractmethod

@@ -86,6 +86,7 @@ class Anthropic(Adapter):
     """The format of `/messages`."""
 
     arguments = ARGUMENTS["anthropic"]
+    has_betas = True
 
     def url(self, base: str, call: ModelCall) -> str:
         """Return the URL of the Messages endpoint."""

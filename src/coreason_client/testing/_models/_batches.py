@@ -38,7 +38,7 @@ _BATCH = re.compile(r"/batches/([\w-]+)((?:[/:]cancel|/results)?)$", re.ASCII)
 
 
 @dataclass(slots=True)
-class _File:
+class _StoredFile:
     name: str
     media_type: str
     data: bytes
@@ -46,7 +46,7 @@ class _File:
 
 
 @dataclass(slots=True)
-class _Batch:
+class _StoredBatch:
     """A batch; `results` has the id, the status and the body of each request."""
 
     kind: str  # the provider
@@ -60,12 +60,11 @@ class _Batch:
     def ended(self) -> bool:
         return self.cancelled or self.polls <= 0
 
-    def counts(self) -> tuple[int, int, int]:
+    def counts(self, *, running: bool) -> tuple[int, int, int]:
         """Return the number of requests, and how many have succeeded and failed."""
         good = sum(status == 200 for _, status, _ in self.results)
-        if self.cancelled or not self.ended:
-            return len(self.results), 0, 0
-        return len(self.results), good, len(self.results) - good
+        total = len(self.results)
+        return (total, 0, 0) if running or self.cancelled else (total, good, total - good)
 
 
 class FakeBatches:
@@ -74,9 +73,9 @@ class FakeBatches:
     def __init__(self, answer: Answer, polls: int) -> None:
         self._answer = answer
         self._polls = polls
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, _StoredFile] = {}
         self._numbers = count(1)
-        self._batches: dict[str, _Batch] = {}
+        self._batches: dict[str, _StoredBatch] = {}
 
     def handle(self, request: HTTPRequest, origin: str) -> Sent | None:
         """Return the response to a request, None if it is for something else."""
@@ -122,21 +121,21 @@ class FakeBatches:
         data = fields["file"].get_payload(decode=True)
         kind = fields["file"].get_content_type()
         purpose = fields["purpose"].get_payload() if "purpose" in fields else ""
-        id_ = self._store(_File(fields["file"].get_filename(), kind, data, purpose))
+        id_ = self._store(_StoredFile(fields["file"].get_filename(), kind, data, purpose))
         return _sent(self._described(id_, headers, origin))
 
     def _gemini_upload(self, request: HTTPRequest, headers: Any, origin: str) -> Sent:
         if headers.get("x-goog-upload-command") == "start":
             described = json.loads(request.body or b"{}").get("file", {})
             kind = headers["x-goog-upload-header-content-type"]
-            id_ = self._store(_File(str(described.get("displayName", "")), kind, b""))
+            id_ = self._store(_StoredFile(str(described.get("displayName", "")), kind, b""))
             return _sent({}, **{"x-goog-upload-url": f"{origin}{request.path}?upload_id={id_}"})
         id_ = request.target.rpartition("upload_id=")[2]
         self._files[id_].data += request.body
         described = {"file": self._described(id_, headers, origin)}
         return _sent(described, **{"x-goog-upload-status": "final"})
 
-    def _store(self, file: _File) -> str:
+    def _store(self, file: _StoredFile) -> str:
         id_ = f"file-{next(self._numbers)}"
         self._files[id_] = file
         return id_
@@ -192,7 +191,7 @@ class FakeBatches:
 
     def _create(self, kind: str, body: Any, asked: list[_Asked], request: HTTPRequest) -> Sent:
         id_ = f"{kind}_batch_{len(self._batches) + 1}"
-        batch = self._batches[id_] = _Batch(kind, id_, self._polls, body)
+        batch = self._batches[id_] = _StoredBatch(kind, id_, self._polls, body)
         for key, wire, path, one in asked:
             batch.results.append((key, *self._answer(wire, path, one, request)))
         return _sent(self._shown(batch, running=True))
@@ -210,14 +209,14 @@ class FakeBatches:
         batch.polls -= 1
         return _sent(self._shown(batch, running=running, url=url))
 
-    def _shown(self, batch: _Batch, *, running: bool, url: str = "") -> dict[str, Any]:
+    def _shown(self, batch: _StoredBatch, *, running: bool, url: str = "") -> dict[str, Any]:
         if batch.kind == "anthropic":
             return _anthropic_batch(batch, running=running, url=url)
         shown = _gemini_batch if batch.kind == "gemini" else self._openai_batch
         return shown(batch, running=running)
 
-    def _openai_batch(self, batch: _Batch, *, running: bool) -> dict[str, Any]:
-        total, good, bad = batch.counts()
+    def _openai_batch(self, batch: _StoredBatch, *, running: bool) -> dict[str, Any]:
+        total, good, bad = batch.counts(running=running)
         ended = "cancelled" if batch.cancelled else "completed"
         shown = {
             **batch.created,
@@ -238,11 +237,13 @@ class FakeBatches:
                 if some:
                     id_ = shown[name] = f"file-{name}-{batch.id}"
                     content = b"".join(some)
-                    self._files[id_] = _File(name, "application/jsonl", content, "batch_output")
+                    self._files[id_] = _StoredFile(
+                        name, "application/jsonl", content, "batch_output"
+                    )
         return shown
 
 
-def _openai_line(batch: _Batch, key: str, status: int, body: Any) -> dict[str, Any]:
+def _openai_line(batch: _StoredBatch, key: str, status: int, body: Any) -> dict[str, Any]:
     line = {"id": f"{batch.id}-{key}", "custom_id": key, "response": None, "error": None}
     if batch.cancelled:
         return {**line, "error": {"code": "batch_cancelled", "message": "it was cancelled"}}
@@ -250,15 +251,15 @@ def _openai_line(batch: _Batch, key: str, status: int, body: Any) -> dict[str, A
     return {**line, "response": response}
 
 
-def _anthropic_line(batch: _Batch, key: str, status: int, body: Any) -> dict[str, Any]:
+def _anthropic_line(batch: _StoredBatch, key: str, status: int, body: Any) -> dict[str, Any]:
     if batch.cancelled:
         return {"custom_id": key, "result": {"type": "canceled"}}
     kind, name = ("succeeded", "message") if status == 200 else ("errored", "error")
     return {"custom_id": key, "result": {"type": kind, name: body}}
 
 
-def _anthropic_batch(batch: _Batch, *, running: bool, url: str) -> dict[str, Any]:
-    total, good, bad = batch.counts()
+def _anthropic_batch(batch: _StoredBatch, *, running: bool, url: str) -> dict[str, Any]:
+    total, good, bad = batch.counts(running=running)
     names = ("processing", "succeeded", "errored", "canceled", "expired")
     cancelled = total if batch.cancelled and not running else 0
     numbers = (total - good - bad - cancelled, good, bad, cancelled, 0)
@@ -274,8 +275,8 @@ def _anthropic_batch(batch: _Batch, *, running: bool, url: str) -> dict[str, Any
     }
 
 
-def _gemini_batch(batch: _Batch, *, running: bool) -> dict[str, Any]:
-    total, good, bad = batch.counts()
+def _gemini_batch(batch: _StoredBatch, *, running: bool) -> dict[str, Any]:
+    total, good, bad = batch.counts(running=running)
     ended = "BATCH_STATE_CANCELLED" if batch.cancelled else "BATCH_STATE_SUCCEEDED"
     stats = {"requestCount": total, "successfulRequestCount": good, "failedRequestCount": bad}
     metadata = {
