@@ -15,6 +15,20 @@ _TESTS = "tests/llm/providers/test_responses"
 
 MUTANTS = (
     Mutant(
+        "a background response is read only once",
+        f"{_LLM}/_reply.py",
+        'if value.get("status") in _RUNNING and',
+        'if value.get("status") == "queued" and',
+        ("tests/llm/test_background.py",),
+    ),
+    Mutant(
+        "a background response is requested again instead of read",
+        f"{_LLM}/_reply.py",
+        "if not attempts.plan.free:",
+        "if False:",
+        ("tests/llm/test_background.py",),
+    ),
+    Mutant(
         "the provider stores conversations",
         _ADAPTER,
         '"store": False}',

@@ -12,6 +12,13 @@ _DURABLE_TESTS = ("tests/llm/tools/test_durable_run.py",)
 
 MUTANTS = (
     Mutant(
+        "an MCP server that has ended is not opened again",
+        f"{_TOOLS}/_mcp_connection.py",
+        "if not self._closed and (self._client is None or self._task.done()):",
+        "if False:",
+        ("tests/llm/tools/test_mcp.py",),
+    ),
+    Mutant(
         "a run has no limits",
         _MACHINE,
         "        self._check_limits()\n        self.turns += 1\n",

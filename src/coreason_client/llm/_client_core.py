@@ -12,7 +12,7 @@ from ._argument_errors import invalid, unknown_option
 from ._attempts import BACKOFF, AnyResponse, Attempts, PlanT, Policy
 from ._call import DEFAULT_MODEL, KEEP_INVALID_CALLS, ModelCall
 from ._check_call import check_budget_key, check_call, check_flag, check_on_break
-from ._continuation import accepts_prefix, check_resume
+from ._continuation import accepts_prefix, check_resume, has_background
 from ._cost import DeferredPrice, cost, prices_loaded
 from ._limits import RateLimits
 from ._pacing import Paces
@@ -178,6 +178,30 @@ class ClientCore:
             check_resume(call, self._route(call.model))
         plans = self._plans(call, own.fallbacks)
         return self._new_attempts(plans, on_break=own.on_break, reask=reask)
+
+    def _background_attempts(
+        self, response_id: Any, model: Any, response_format: Any
+    ) -> Attempts[CallPlan]:
+        """Return the attempts to read a background response.
+
+        Raises:
+            LLMRequestError: an argument is wrong, or the provider has no background responses.
+            LLMAuthenticationError: there is no key.
+        """
+        if not isinstance(response_id, str) or not response_id:
+            raise invalid("response_id", "must be the id of a background response", response_id)
+        messages, own = [{"role": "user", "content": response_id}], {"reask": False}
+        attempts = self._attempts(messages, model, None, None, None, own, response_format)
+        profile = attempts.plan.route.profile
+        if not has_background(profile):
+            raise LLMRequestError(
+                f"{profile.name} has no background responses in this format: create the client "
+                'with wire="responses", for a provider that has them',
+                provider=profile.name,
+                model=attempts.plan.route.model,
+            )
+        attempts.plan = attempts.plan.polled(response_id)
+        return attempts
 
     def _flow(
         self, attempts: Attempts[CallPlan], response_format: Any, options: CallOptions

@@ -39,6 +39,7 @@ __all__ = [
     "corrected_call",
     "has_background",
     "is_plain_text",
+    "poll_url",
     "prefix_of",
     "resume_url",
     "sent_messages",
@@ -280,6 +281,11 @@ def resume_url(
     query = {"stream": "true", "starting_after": sequence, "include[]": list(include)}
     given = {name: value for name, value in query.items() if value not in (None, [])}
     return _url(url, response_id, "", urlencode(given, doseq=True))
+
+
+def poll_url(url: str, response_id: str, include: Sequence[str] = ()) -> str:
+    """Return the URL to read a background response from, by GET; the arguments are as above."""
+    return _url(url, response_id, "", urlencode({"include[]": list(include)}, doseq=True))
 
 
 def cancel_url(url: str, response_id: str) -> str:

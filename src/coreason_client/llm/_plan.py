@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 from .._drive import Action
 from .._http._types import Request, Timeouts
@@ -26,6 +26,7 @@ from ._continuation import (
     corrected_call,
     has_background,
     is_plain_text,
+    poll_url,
     prefix_of,
     resume_url,
     sent_messages,
@@ -371,10 +372,17 @@ class CallPlan(RequestPlan):
 
     def resumed(self, response_id: str, sequence: int | None) -> "ResumedPlan":
         """Return the plan that reads the stream of a background response after an event."""
+        include = self.body.get("include", ())
+        return self._reading(resume_url(self.url, response_id, sequence, include))
+
+    def polled(self, response_id: str) -> "ResumedPlan":
+        """Return the plan that reads a background response as a whole."""
+        return self._reading(poll_url(self.url, response_id, self.body.get("include", ())))
+
+    def _reading(self, url: str) -> "ResumedPlan":
         plan = ResumedPlan(*self._arguments(self.call))
         plan._fetcher = self._fetcher
-        plan.url = resume_url(self.url, response_id, sequence, self.body.get("include", ()))
-        plan.content = b""
+        plan.url, plan.content = url, b""
         return plan
 
     def cancel_request(self, response_id: str, timeouts: Timeouts) -> Request:
@@ -384,9 +392,9 @@ class CallPlan(RequestPlan):
         return Request("POST", url, headers, b"", timeouts)
 
     def _with_call(self, call: ModelCall) -> Self:
-        plan = type(self)(*self._arguments(call))
+        plan = CallPlan(*self._arguments(call))  # also after a plan that reads the rest
         plan._fetcher = self._fetcher
-        return plan
+        return cast("Self", plan)
 
     def _arguments(self, call: ModelCall) -> tuple[Any, ...]:
         return call, self.route, self.requested_model, self.pricing, self.dropped
@@ -400,7 +408,7 @@ class CallPlan(RequestPlan):
 
 @dataclass(slots=True)
 class ResumedPlan(CallPlan):
-    """A plan that reads the rest of a stream instead of sending the call again."""
+    """A plan that reads a background response instead of sending the call again."""
 
     method: ClassVar[str] = "GET"
     free: ClassVar[bool] = True

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic_core import ValidationError, from_json
 
-from .._drive import Flow, Reply
+from .._drive import Flow, Reply, Wait
 from .._http._types import FailureKind, Request, ResponseHead, TransportFailure
 from ._answer import (
     Malformed,
@@ -43,11 +43,11 @@ from ._classify import (
     request_id,
 )
 from ._continuation import continued, without_range
-from ._json import clean_text, is_finite, parse_or_none
+from ._json import clean_text, is_finite, mapping, parse_or_none
 from ._plan import CallPlan
 from ._response_format import format_name, parse_answer
 from ._route import ModelRoute
-from .errors import LLMError, LLMFilteredError, LLMResponseError
+from .errors import LLMError, LLMFilteredError, LLMResponseError, LLMTimeoutError
 from .types import (
     Answered,
     Citation,
@@ -109,14 +109,40 @@ def call_flow(attempts: Attempts[PlanT], read: ReadReply[Value], *arguments: Any
 def generate_flow(attempts: Attempts[CallPlan], parse_as: Any = None) -> Flow[Response]:
     """Send requests until there is an answer, and return the response object.
 
+    A background response is read again until it has ended.
+
     Raises:
         LLMError: no attempt succeeded.
     """
-    response = yield from call_flow(attempts, read_reply, parse_as)
-    return attempts.record_success(response)
+    pause, unfinished = _FIRST_POLL, None
+    try:
+        while True:
+            found: Any = yield from call_flow(attempts, _read_or_wait, parse_as)
+            if not isinstance(found, _Unfinished):
+                response: Response = found
+                return attempts.record_success(response)
+            unfinished = found.id
+            if not attempts.plan.free:
+                attempts.plan = attempts.plan.polled(unfinished)
+            yield Wait(min(pause, max(attempts.seconds_left(), 0.0)))
+            pause = min(2 * pause, _LONGEST_POLL)
+    except LLMTimeoutError as error:
+        if unfinished is not None:
+            error.add_note(f"background_answer({unfinished!r}) reads the answer later")
+        raise
 
 
 # Reading a reply.
+
+_RUNNING = ("queued", "in_progress")  # the states of a background response that has not ended
+_FIRST_POLL, _LONGEST_POLL = 1.0, 10.0  # seconds before it is read again
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """A background response that has not ended."""
+
+    id: str
 
 
 @dataclass(slots=True)
@@ -159,6 +185,18 @@ def wrong_body(head: ResponseHead, body: bytes) -> str:
     if head.content_type == "text/html" or body.lstrip()[:1] == b"<":
         return "the body is a web page; check base_url"
     return "the body is not a JSON object"
+
+
+def _read_or_wait(
+    plan: CallPlan, result: Reply | TransportFailure | None, seconds: float, parse_as: Any
+) -> Response | FailedAttempt | _Unfinished:
+    """Return what `read_reply` does, or the id of a background response that has not ended."""
+    background = plan.free or plan.body.get("background") is True
+    if background and isinstance(result, Reply) and result.head.status == 200:
+        value = mapping(parse_or_none(result.body))
+        if value.get("status") in _RUNNING and isinstance(value.get("id"), str):
+            return _Unfinished(value["id"])
+    return read_reply(plan, result, seconds, parse_as)
 
 
 def read_reply(

@@ -19,7 +19,7 @@ from ._cost import DeferredPrice, load_prices
 from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
 from ._plan import CallPlan
-from ._reply import call_flow
+from ._reply import call_flow, generate_flow
 from ._returned import ClientBase
 from .errors import LLMConnectionError, LLMError
 from .streams import LLMStream
@@ -138,6 +138,34 @@ class LLMClient(ClientBase, ClientCore):
             if isinstance(attempts.plan.pricing, DeferredPrice):
                 attempts.plan.pricing.set(response["usage"])
                 attempts.spent.set(response)
+        return self._returned(response)
+
+    def background_answer(
+        self,
+        response_id: str,
+        model: str = DEFAULT_MODEL,
+        *,
+        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+    ) -> Response[Parsed]:
+        """Wait until a background response has ended, and return it as `generate` would.
+
+        `generate` waits too, for a call with `extra={"background": True, "store": True}`.
+
+        Args:
+            response_id: the id of the response.
+            model: the model that was called.
+            response_format: a JSON schema or a pydantic model for the answer.
+
+        Raises:
+            LLMRequestError: the provider has no background responses, or not this one.
+            LLMError: there is no answer; the class and the fields of the error give the reason.
+        """
+        attempts = self._background_attempts(response_id, model, response_format)
+        with attempts.observer:
+            flow = generate_flow(attempts, response_format)
+            response = self._run_flow(flow, attempts)
+            if isinstance(attempts.plan.pricing, DeferredPrice):
+                attempts.plan.pricing.set(response["usage"])
         return self._returned(response)
 
     def stream(

@@ -199,6 +199,10 @@ class FakeModel(LoopbackBlock):
             script = self._script(turn, asked)
             if body.get("background") is True:
                 self._stored[str(wire.body(script)["id"])] = wire, turn, script
+                if not asked.stream:
+                    queued = {**wire.body(script), "status": "queued", "output": [], "usage": None}
+                    await response.whole(200, [_JSON], dumped(queued))
+                    return
             await (_send_stream if asked.stream else _send_whole)(wire, turn, script, response)
             return
         failure = turn if isinstance(turn, ModelFailure) else turn.failure

@@ -165,9 +165,9 @@ def test_a_server_that_dies_is_an_error_of_the_tool() -> None:
     replies = [calls(("die", {})), calls(("fine", {})), said("Done.")]
     with ServerInThread(*replies) as model:
         result = asyncio.run(asyncio.wait_for(go(), LIMIT))
-    assert [call.is_error for call in result.tool_calls] == [True, True]
-    ended = "Error: the MCP server has ended; its tools cannot be called any more"
-    assert [call.result for call in result.tool_calls] == [ended, ended]
+    assert [call.is_error for call in result.tool_calls] == [True, False]
+    ended = "Error: the MCP server ended during the call; the next call opens it again"
+    assert [call.result for call in result.tool_calls] == [ended, "fine"]
 
 
 def test_a_server_that_hangs_is_an_error_of_the_tool() -> None:

@@ -34,7 +34,7 @@ def test_all_pages_are_listed_and_closing_ends_the_process() -> None:
         await connection.aclose()
         output = await connection.call("t0", {})
         assert output.text == (
-            "Error: the MCP server has ended; its tools cannot be called any more"
+            "Error: the MCP server is closed; its tools cannot be called any more"
         )
         assert asyncio.all_tasks() == before
 

@@ -1,7 +1,9 @@
 """The connection to an MCP server, in its own task, and the results of its tools.
 
 The client of the `mcp` package must be opened and closed in one task. A run may be closed in
-another one, so a separate task holds the client open; calls may come from any task.
+another one, so a separate task holds the client open; calls may come from any task. A server that
+has ended is opened again by the next call; the call during which it ended is not repeated, because
+the tool may have been executed.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 from ..._http._types import hide_query_async
 from ...errors import MissingExtraError
-from ..errors import LLMConnectionError, LLMTimeoutError
+from ..errors import LLMConnectionError, LLMError, LLMTimeoutError
 from ._output import ToolOutput, error_output, failure_output
 
 __all__ = ["LoopThread", "MCPAddress", "MCPConnection", "mcp_output"]
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_PAGES = 100
-_ENDED = "the MCP server has ended; its tools cannot be called any more"
+_CLOSED = "the MCP server is closed; its tools cannot be called any more"
+_LOST = "the MCP server ended during the call; the next call opens it again"
 _CLOSE_SECONDS = 15.0  # the `mcp` package bounds its own waits, by less than this
 
 
@@ -52,15 +55,16 @@ class MCPAddress:
 class MCPConnection:
     """An open connection; `tools` are the tools of the server, `server_name` is its own name."""
 
-    def __init__(self, address: MCPAddress, timeout: float) -> None:
+    def __init__(self, address: MCPAddress, timeout: float, connect_timeout: float) -> None:
         self.tools: list[MCPTool] = []
         self.server_name = ""
         self._address = address
         self._timeout = timeout
+        self._connect_timeout = connect_timeout
         self._client: Client | None = None
-        self._stop = asyncio.Event()
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._hold())
+        self._closed = False
+        self._opening = asyncio.Lock()
+        self._start()
 
     @classmethod
     async def open(cls, address: MCPAddress, timeout: float, connect_timeout: float) -> Self:
@@ -71,15 +75,9 @@ class MCPConnection:
             LLMConnectionError: the server cannot be reached, or does not answer as it should.
             LLMTimeoutError: it does not answer in time.
         """
-        connection = cls(address, timeout)
+        connection = cls(address, timeout, connect_timeout)
         try:
-            async with asyncio.timeout(connect_timeout):
-                await asyncio.shield(connection._ready)
-        except TimeoutError:
-            await connection.aclose()
-            raise LLMTimeoutError(
-                f"the MCP server {address} did not answer within {connect_timeout:g} s"
-            ) from None
+            await connection._connected()
         except BaseException:
             await connection.aclose()
             raise
@@ -87,9 +85,12 @@ class MCPConnection:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
         """Call a tool; every failure is an output, so a broken server does not end the run."""
-        client = self._client
-        if client is None or self._task.done():
-            return error_output(_ENDED)
+        try:
+            client = await self._open_client()
+        except LLMError as error:
+            return error_output(str(error))
+        if client is None:
+            return error_output(_CLOSED)
         call = asyncio.ensure_future(client.call_tool(name, dict(arguments)))
         try:
             done, _ = await asyncio.wait(
@@ -101,14 +102,45 @@ class MCPConnection:
                 await asyncio.gather(call, return_exceptions=True)
         if call not in done:
             late = f"the MCP server did not answer within {self._timeout:g} s"
-            return error_output(_ENDED if done else late)
-        error = call.exception()
-        if error is None:
+            return error_output(_LOST if done else late)
+        failure = call.exception()
+        if failure is None:
             return mcp_output(call.result())
-        return error_output(_ENDED) if _is_closed(error) else failure_output(error)
+        if not _is_closed(failure):
+            return failure_output(failure)
+        if self._client is client:
+            self._client = None
+        return error_output(_LOST)
 
     async def aclose(self) -> None:
         """Close the connection and end a process that was started; may be called twice."""
+        self._closed = True
+        await self._end()
+
+    def _start(self) -> None:
+        self._stop = asyncio.Event()
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._hold())
+
+    async def _connected(self) -> None:
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            raise LLMTimeoutError(
+                f"the MCP server {self._address} did not answer within {self._connect_timeout:g} s"
+            ) from None
+
+    async def _open_client(self) -> "Client | None":
+        """Return the client, opened again if its server has ended; None after a close."""
+        async with self._opening:
+            if not self._closed and (self._client is None or self._task.done()):
+                await self._end()
+                self._start()
+                await self._connected()
+            return None if self._closed else self._client
+
+    async def _end(self) -> None:
         self._stop.set()
         if not self._ready.done():  # still connecting
             self._task.cancel()
@@ -147,7 +179,7 @@ class MCPConnection:
         return LLMConnectionError(f"cannot open the MCP server {self._address}: {text}")
 
     async def _list_tools(self, client: "Client") -> None:
-        cursor: str | None = None
+        self.tools, cursor = [], None
         for _ in range(_MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
             self.tools += page.tools
