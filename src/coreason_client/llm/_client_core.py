@@ -102,9 +102,7 @@ class ClientCore:
         self._routes: dict[str, ModelRoute] = {}
         self._observation = Observation(telemetry, on_request, on_response)
         self._routing = _new_routing(router, budgets, cache, state, self._route)
-        if max_concurrency is not None:
-            _whole_number("max_concurrency", max_concurrency, 1)
-        self._connect(max_concurrency)
+        self._connect(_optional_number("max_concurrency", max_concurrency))
 
     def __repr__(self) -> str:
         name, model = type(self).__name__, str(self.default_model)
@@ -470,6 +468,10 @@ def _whole_number(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ArgumentError(name, f"must be a whole number, {least} or more", value)
     return value
+
+
+def _optional_number(name: str, value: Any) -> int | None:
+    return None if value is None else _whole_number(name, value, 1)
 
 
 def check_model_name(name: str, value: Any) -> str:

@@ -147,7 +147,7 @@ def models_sync(provider: str | None = None) -> list[ModelInfo]:
 
 
 def count_tokens_sync(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> TokenCount:
@@ -156,7 +156,7 @@ def count_tokens_sync(
     OpenAI, Anthropic and Gemini count them; for other providers the number is an estimate.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: the functions that the model may call, in the format of OpenAI.
 

@@ -20,7 +20,7 @@ from heapq import heappop, heappush, heapreplace
 from .. import _fork
 from ._route import ModelRoute
 
-__all__ = ["CallPace", "Pace", "Paces"]
+__all__ = ["CallPace", "Paces", "RatePace"]
 
 _BURST = 50  # requests at a time
 _FIRST_RATE = 250.0  # requests per second after the burst
@@ -34,7 +34,7 @@ _MAX_PACES = 256
 _NEVER = float("-inf")
 
 
-class Pace:
+class RatePace:
     """The pace of one deployment. It may be used from several threads."""
 
     def __init__(self) -> None:
@@ -52,7 +52,6 @@ class Pace:
         self._next = 0.0  # the next turn
         self._unused: list[float] = []  # a heap: turns of cancelled calls
         self._lock = threading.Lock()
-        _fork.register(self)
 
     def after_fork(self) -> None:
         """Forget the calls of the parent's threads, which do not run in this process."""
@@ -169,15 +168,21 @@ class Paces:
     """The paces of the deployments of a client."""
 
     def __init__(self) -> None:
-        self._paces: dict[tuple[str, str], Pace] = {}
+        self._paces: dict[tuple[str, str], RatePace] = {}
+        _fork.register(self)
 
-    def of(self, route: ModelRoute) -> Pace:
+    def after_fork(self) -> None:
+        """Forget the calls of the parent's threads."""
+        for pace in list(self._paces.values()):
+            pace.after_fork()
+
+    def of(self, route: ModelRoute) -> RatePace:
         """Return the pace of a deployment; a client has one key for each base URL."""
         name = route.base, route.model
         if (pace := self._paces.get(name)) is None:
             if len(self._paces) >= _MAX_PACES:
                 self._paces.clear()
-            pace = self._paces.setdefault(name, Pace())
+            pace = self._paces.setdefault(name, RatePace())
         return pace
 
 
@@ -188,7 +193,7 @@ class CallPace:
 
     def __init__(self, paces: Paces) -> None:
         self._paces = paces
-        self._pace: Pace | None = None
+        self._pace: RatePace | None = None
         self._turn: float | None = None  # while the call waits
         self._running = False
         self._phase = 0

@@ -145,7 +145,7 @@ class LLMClient(ClientBase, ClientCore):
         response_id: str,
         model: str = DEFAULT_MODEL,
         *,
-        response_format: type[Parsed] | Mapping[str, Any] | None = None,
+        response_format: ResponseFormat[Parsed] = None,
     ) -> Response[Parsed]:
         """Wait until a background response has ended, and return it as `generate` would.
 
@@ -154,7 +154,7 @@ class LLMClient(ClientBase, ClientCore):
         Args:
             response_id: the id of the response.
             model: the model that was called.
-            response_format: a JSON schema or a pydantic model for the answer.
+            response_format: a JSON schema, a pydantic model or another type for the answer.
 
         Raises:
             LLMRequestError: the provider has no background responses, or not this one.
@@ -337,7 +337,7 @@ class LLMClient(ClientBase, ClientCore):
 
     def count_tokens(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Messages,
         model: str = DEFAULT_MODEL,
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> TokenCount:
@@ -347,7 +347,7 @@ class LLMClient(ClientBase, ClientCore):
         nothing is sent.
 
         Args:
-            messages: the conversation; each message has a `role` and `content`.
+            messages: the text of one message, or a list of messages with `role` and `content`.
             model: the model, optionally as `provider/model`.
             tools: the functions that the model may call, in the format of OpenAI.
 

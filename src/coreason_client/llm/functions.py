@@ -165,7 +165,7 @@ async def models(provider: str | None = None) -> list[ModelInfo]:
 
 
 async def count_tokens(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Messages,
     model: str = DEFAULT_MODEL,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> TokenCount:
@@ -174,7 +174,7 @@ async def count_tokens(
     OpenAI, Anthropic and Gemini count them; for other providers the number is an estimate.
 
     Args:
-        messages: the conversation; each message has a `role` and `content`.
+        messages: the text of one message, or a list of messages with `role` and `content`.
         model: the model, optionally as `provider/model`; by default `DEFAULT_MODEL`.
         tools: the functions that the model may call, in the format of OpenAI.
 
