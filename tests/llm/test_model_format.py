@@ -13,4 +13,4 @@ def test_a_page_without_a_cursor_is_the_last() -> None:
 
 
 def test_the_wires_without_a_list_are_known() -> None:
-    assert ADAPTERS.keys() - MODEL_LISTS.keys() == {"vertex"}
+    assert ADAPTERS.keys() - MODEL_LISTS.keys() == {"vertex", "vertex-claude"}

@@ -14,7 +14,7 @@ from coreason_client._http._types import Request
 from coreason_client.llm import LLMClient, LLMError, LLMRateLimitError, Response
 from coreason_client.llm._attempts import Attempts, Policy
 from coreason_client.llm._check_call import check_call
-from coreason_client.llm._pacing import Paces, RatePace
+from coreason_client.llm._pacing import DeploymentPace, Paces
 from coreason_client.llm._plan import CallPlan
 from coreason_client.llm._reply import generate_flow
 from coreason_client.llm._route import Target
@@ -249,7 +249,7 @@ def test_calls_without_a_429_are_not_held_back() -> None:
 
 
 def test_the_limit_is_forgotten_when_nobody_waits_for_it() -> None:
-    pace, now = RatePace(), 0.0
+    pace, now = DeploymentPace(), 0.0
     for _ in range(12):
         pace.wait(None, now)
     pace.reject(0, 1.0, now)

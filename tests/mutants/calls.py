@@ -128,8 +128,8 @@ MUTANTS = (
     Mutant(
         "a call waits for a delay beyond its deadline",
         f"{_LLM}/_attempts.py",
-        "if seconds < left or left <= 0:",
-        "if True:",
+        "if 0 < left <= seconds:",
+        "if False:",
         _PACE_TESTS,
     ),
     Mutant(

@@ -36,7 +36,8 @@ def test_the_path_shows_the_wire(path: str, wire: str | None) -> None:
 @pytest.mark.proves("KIT-model-wires")
 def test_every_wire_of_the_ai_client_is_spoken() -> None:
     spoken = {wire.name.replace("chat", "openai") for _, wire in _routes._WIRES}
-    assert spoken == ADAPTERS.keys() - {"vertex"}  # which is Gemini's at another path
+    elsewhere = {"vertex", "vertex-claude"}  # Gemini's and Anthropic's at other paths
+    assert spoken == ADAPTERS.keys() - elsewhere
 
 
 @each(
@@ -45,6 +46,8 @@ def test_every_wire_of_the_ai_client_is_spoken() -> None:
         ("POST", "/v1/embeddings", "openai", None),
         ("POST", "/v1beta/models/m:batchEmbedContents", "gemini", None),
         ("POST", "/x/models/m:predict", "vertex", None),
+        ("POST", "/x/models/m:embedContent", "vertex", None),
+        ("POST", "/v2/embed", "cohere", None),
         ("POST", "/api/embed", "ollama", None),
         ("POST", "/model/m/invoke", "bedrock", None),
         ("GET", "/v1/models", None, "openai"),

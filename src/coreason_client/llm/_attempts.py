@@ -109,10 +109,7 @@ class Attempts(Generic[PlanT]):
         self._failures = 0  # of the current plan
         self._adjusted = False  # a parameter of the current plan was dropped or renamed
         self._wait: Wait | None = None
-        self._limits = None if policy.limits is None else CallLimits(policy.limits)
-        self._pace: CallPace | None = None
-        if policy.paces is not None and policy.max_retries and not (gate and gate.routed):
-            self._pace = CallPace(policy.paces)
+        self._held = _Held(policy, routed=gate is not None and gate.routed)
         self.previous_errors: list[LLMError] = []
         self._corrected = False  # an answer was sent back to be corrected
         self._start: float | None = None
@@ -128,10 +125,8 @@ class Attempts(Generic[PlanT]):
         """
         wait, self._wait = self._wait, None
         gate = None if self.plan.free else self.gate
-        if wait is None and self._pace is not None and not self.plan.free:
-            wait = self._pace_wait(self._pace)
-        if wait is None and self._limits is not None and not self.plan.free:
-            wait = self._limit_wait(self._limits)
+        if wait is None and not self.plan.free:
+            wait = self._held_wait(self._held)
         if wait is not None:
             return wait
         left = self.seconds_left()
@@ -166,7 +161,7 @@ class Attempts(Generic[PlanT]):
         usage = failure.usage if error.partial is None else error.partial["usage"]
         if usage is not None and not counted:
             self.add_spent(usage)
-        self._end_attempt()
+        self._held.settle()
         self.observer.attempt_failed(error)
         if self.plan.refresh_key(error):
             logger.warning("%s; fetching a new key", error)
@@ -186,7 +181,7 @@ class Attempts(Generic[PlanT]):
             return
         self._failures += 1
         delay = self._delay(failure, paced=verdict == "retry")
-        self._share_delay(failure, delay)
+        self._held.share_delay(failure, delay)
         if delay is None:
             self._fall_back(error)
         else:
@@ -195,21 +190,18 @@ class Attempts(Generic[PlanT]):
 
     def record_break(self, failure: FailedAttempt) -> None:
         """Record a failed attempt that is not retried, or only by another request."""
-        self._end_attempt()
+        self._held.settle()
         if self.gate is not None:
             self.gate.failed(failure)
 
     def close(self) -> Action | None:
         """End the call, whatever its state; return the action to perform, if there is one."""
-        if self._limits is not None:
-            self._limits.close()
-        if self._pace is not None:
-            self._pace.close()
+        self._held.close()
         return None if self.gate is None else self.gate.close()
 
     def continue_with(self, plan: PlanT) -> None:
         """Send another request of the same call: its attempts begin anew, the deadline stays."""
-        self._end_attempt()  # the request before, if it had no usage
+        self._held.settle()  # the request before, if it had no usage
         self.plan = plan
         if self.gate is not None:
             self.gate.keep(plan)
@@ -219,7 +211,7 @@ class Attempts(Generic[PlanT]):
 
     def record_success(self, response: AnyResponse) -> AnyResponse:
         """Record the answer, and set the time of the whole call in it."""
-        self._end_attempt(response["usage"]["total_tokens"])
+        self._held.settle(response["usage"]["total_tokens"])
         if self.gate is not None:
             self.gate.succeeded(response["usage"])
         response["seconds"] = self.seconds()
@@ -231,8 +223,7 @@ class Attempts(Generic[PlanT]):
     def add_spent(self, usage: Usage) -> None:
         """Count the usage of an attempt that did not lead to the answer."""
         self.spent.add(self.plan, usage)
-        if self._limits is not None:
-            self._limits.settle(usage["total_tokens"])
+        self._held.settle(usage["total_tokens"], answered=False)
         if self.gate is not None:
             self.gate.used(usage)
 
@@ -286,13 +277,6 @@ class Attempts(Generic[PlanT]):
         """Return the error for a deadline that has passed."""
         route = self.plan.route
         return self._timeout_error(f"no answer from {route.profile.name} for model {route.model}")
-
-    def _end_attempt(self, tokens: int = 0) -> None:
-        """Settle the limits of an attempt that used so many tokens."""
-        if self._pace is not None:
-            self._pace.answered()
-        if self._limits is not None:
-            self._limits.settle(tokens)
 
     def _gate_step(self, gate: AttemptGate[PlanT], left: float) -> Step | None:
         """Return the next step of the gate, None if the attempt may be sent."""
@@ -350,17 +334,15 @@ class Attempts(Generic[PlanT]):
         self._failures = 0
         self._adjusted = self._corrected = False
 
-    def _pace_wait(self, pace: CallPace) -> Wait | None:
-        """Return the wait for the other calls to the deployment; a fallback does not wait so long.
+    def _held_wait(self, held: "_Held") -> Wait | None:
+        """Return the wait that a rate limit requires before the next request.
 
         Raises:
-            LLMRateLimitError: it is longer than the deadline, and there is no other model.
+            LLMError: it is longer than the deadline, and there is no other model.
         """
-        while True:
-            left, route = self.seconds_left(), self.plan.route
-            seconds = pace.wait(route, self.policy.clock())
-            if seconds < left or left <= 0:
-                return Wait(seconds) if seconds > 0 and left > 0 else None
+        left, route = self.seconds_left(), self.plan.route
+        seconds = 0.0 if held.pace is None else held.pace.wait(route, self.policy.clock())
+        if 0 < left <= seconds:
             error = LLMRateLimitError(
                 f"the request was not sent: {route.profile.name} rejects requests for model "
                 f"{route.model}, and the deadline of the call is over before it admits more",
@@ -369,25 +351,17 @@ class Attempts(Generic[PlanT]):
                 retry_after=seconds,
             )
             self._fall_back(error)
-
-    def _share_delay(self, failure: FailedAttempt, delay: float | None) -> None:
-        """Hold back the other calls after a 429; `delay` is that of this call, None if it ends."""
-        limited = isinstance(failure.error, LLMRateLimitError) and failure.retryable
-        asked, backoff = failure.error.retry_after, self.policy.backoff
-        if self._pace is not None and limited and (asked or 0.0) <= backoff.max_server_delay:
-            seconds = asked or delay or backoff.first
-            self._pace.reject(seconds, self.policy.clock(), final=delay is None)
-
-    def _limit_wait(self, limits: CallLimits) -> Wait | None:
-        """Return the wait that the client's own rate limits require before the next request."""
-        tokens = self.plan.estimated_tokens
-        seconds = limits.wait(tokens, self.policy.clock(), self.seconds_left())
-        if seconds is None:
-            raise self._timeout_error(
-                "the request was not sent: requests_per_minute or tokens_per_minute of this client "
-                "does not allow it"
-            )
-        return Wait(seconds) if seconds > 0 else None
+            return self._held_wait(held)
+        if seconds == 0.0 and held.limits is not None:
+            tokens = self.plan.estimated_tokens
+            allowed = held.limits.wait(tokens, self.policy.clock(), left)
+            if allowed is None:
+                raise self._timeout_error(
+                    "the request was not sent: requests_per_minute or tokens_per_minute of this "
+                    "client does not allow it"
+                )
+            seconds = allowed
+        return Wait(seconds) if seconds > 0 and left > 0 else None
 
     def _timeout_error(self, reason: str) -> LLMError:
         route = self.plan.route
@@ -397,6 +371,41 @@ class Attempts(Generic[PlanT]):
             model=route.model,
         )
         return self.final_error(error)
+
+
+class _Held:
+    """What holds the attempts of a call back: the client's own limits, and what others learned."""
+
+    __slots__ = ("_policy", "limits", "pace")
+
+    def __init__(self, policy: Policy, *, routed: bool) -> None:
+        self._policy = policy
+        self.limits = None if policy.limits is None else CallLimits(policy.limits)
+        self.pace: CallPace | None = None
+        if policy.paces is not None and policy.max_retries and not routed:
+            self.pace = CallPace(policy.paces)
+
+    def settle(self, tokens: int = 0, *, answered: bool = True) -> None:
+        """Settle an attempt that used so many tokens."""
+        if answered and self.pace is not None:
+            self.pace.answered()
+        if self.limits is not None:
+            self.limits.settle(tokens)
+
+    def share_delay(self, failure: FailedAttempt, delay: float | None) -> None:
+        """Hold back the other calls after a 429; `delay` is that of this call, None if it ends."""
+        limited = isinstance(failure.error, LLMRateLimitError) and failure.retryable
+        asked, backoff = failure.error.retry_after, self._policy.backoff
+        if self.pace is not None and limited and (asked or 0.0) <= backoff.max_server_delay:
+            seconds = asked or delay or backoff.first
+            self.pace.reject(seconds, self._policy.clock(), final=delay is None)
+
+    def close(self) -> None:
+        """Give back what an attempt that was not sent has reserved."""
+        if self.limits is not None:
+            self.limits.close()
+        if self.pace is not None:
+            self.pace.close()
 
 
 @lru_cache(maxsize=64)  # nearly all attempts have the same timeout

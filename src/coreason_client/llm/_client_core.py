@@ -97,8 +97,7 @@ class ClientCore:
         self.deadline = None if deadline is None else _positive_number("deadline", deadline)
         self._target = _target(self.base_url, api_key, provider, headers, wire, keys, base_urls)
         self._backoff = replace(BACKOFF, first=_positive_number("first_wait", first_wait))
-        self._limits = _limits(requests_per_minute, tokens_per_minute)
-        self._paces = Paces()
+        self._limits, self._paces = _limits(requests_per_minute, tokens_per_minute), Paces()
         self._routes: dict[str, ModelRoute] = {}
         self._observation = Observation(telemetry, on_request, on_response)
         self._routing = _new_routing(router, budgets, cache, state, self._route)

@@ -20,11 +20,12 @@ from heapq import heappop, heappush, heapreplace
 from .. import _fork
 from ._route import ModelRoute
 
-__all__ = ["CallPace", "Paces", "RatePace"]
+__all__ = ["CallPace", "DeploymentPace", "Paces"]
 
 _BURST = 50  # requests at a time
 _FIRST_RATE = 250.0  # requests per second after the burst
 _SECOND = 1.0
+_SHORT = 0.1  # seconds; after such a delay calls are not paced
 _FEW = 3  # so many waiting calls are not paced
 _MARGIN = 0.95  # of the measured rate
 _GROWTH = 1.0  # requests per second, in each second
@@ -34,7 +35,7 @@ _MAX_PACES = 256
 _NEVER = float("-inf")
 
 
-class RatePace:
+class DeploymentPace:
     """The pace of one deployment. It may be used from several threads."""
 
     def __init__(self) -> None:
@@ -128,8 +129,8 @@ class RatePace:
         self.phase += 1
         self._rejected_at = None
         self._base = now, first
-        if now - self._since < _SECOND:
-            return  # too short to measure a rate
+        if now - self._since < _SECOND or self._closed - rejected_at < _SHORT:
+            return  # too short to measure a rate, or to need one
         if self._known or self._next - first > _FEW:
             seconds = max(rejected_at - self._since, self._closed - rejected_at, _SECOND)
             admitted = max(1, self._before + self._sent - self._rejected) / seconds
@@ -168,7 +169,7 @@ class Paces:
     """The paces of the deployments of a client."""
 
     def __init__(self) -> None:
-        self._paces: dict[tuple[str, str], RatePace] = {}
+        self._paces: dict[tuple[str, str], DeploymentPace] = {}
         _fork.register(self)
 
     def after_fork(self) -> None:
@@ -176,13 +177,13 @@ class Paces:
         for pace in list(self._paces.values()):
             pace.after_fork()
 
-    def of(self, route: ModelRoute) -> RatePace:
+    def of(self, route: ModelRoute) -> DeploymentPace:
         """Return the pace of a deployment; a client has one key for each base URL."""
         name = route.base, route.model
         if (pace := self._paces.get(name)) is None:
             if len(self._paces) >= _MAX_PACES:
                 self._paces.clear()
-            pace = self._paces.setdefault(name, RatePace())
+            pace = self._paces.setdefault(name, DeploymentPace())
         return pace
 
 
@@ -193,7 +194,7 @@ class CallPace:
 
     def __init__(self, paces: Paces) -> None:
         self._paces = paces
-        self._pace: RatePace | None = None
+        self._pace: DeploymentPace | None = None
         self._turn: float | None = None  # while the call waits
         self._running = False
         self._phase = 0

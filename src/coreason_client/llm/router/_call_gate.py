@@ -335,7 +335,7 @@ class CallGate(Generic[PlanT]):
             return None
         if isinstance(result, Delayed):
             seconds = result.ms / 1000
-            error = self._error or self._unavailable_error(seconds)
+            error = self._error or _unavailable_error(self._stage.name, seconds)
             if seconds >= min(seconds_left, _MAX_WAIT) or self.fallbacks.exist(error):
                 return error
             return Wait(seconds)
@@ -393,7 +393,7 @@ class CallGate(Generic[PlanT]):
         outcome: Literal["success", "failure", "neutral"] = "success" if success else "neutral"
         cooldown: int | None = None
         if failure is not None and deployment is not None:
-            outcome, cooldown = "failure", self._cooldown(failure.error)
+            outcome, cooldown = "failure", _cooldown(self._terms, failure.error)
         command = Settle(
             attempt.id,
             attempt.candidate,
@@ -409,20 +409,6 @@ class CallGate(Generic[PlanT]):
             self._unsettled.append(command)
         else:
             attempt.state.run(command)
-
-    def _cooldown(self, error: LLMError) -> int | None:
-        """Return the milliseconds of a cooldown, None if it doubles with each failure."""
-        if isinstance(error, _LASTING):
-            return int(self._terms.cooldown * _LONG * 1000)
-        return None if error.retry_after is None else int(error.retry_after * 1000)
-
-    def _unavailable_error(self, seconds: float) -> LLMError:
-        return LLMRateLimitError(
-            f"no deployment of {self._stage.name!r} is available: each one failed or is at its "
-            f"limit; the first one is available in {seconds:.1f} s",
-            model=self._stage.name,
-            retry_after=seconds,
-        )
 
     def _unpriced_error(self, accounts: Sequence[Account]) -> LLMBudgetError:
         budgets = self._terms.budgets
@@ -464,6 +450,22 @@ class _Settlements(Action):
 
     def _log(self, error: LLMStateError) -> None:
         logger.warning("an attempt was not settled and counts as reserved: %s", error)
+
+
+def _cooldown(terms: Terms, error: LLMError) -> int | None:
+    """Return the milliseconds of a cooldown, None if it doubles with each failure."""
+    if isinstance(error, _LASTING):
+        return int(terms.cooldown * _LONG * 1000)
+    return None if error.retry_after is None else int(error.retry_after * 1000)
+
+
+def _unavailable_error(name: str, seconds: float) -> LLMError:
+    return LLMRateLimitError(
+        f"no deployment of {name!r} is available: each one failed or is at its limit; the first "
+        f"one is available in {seconds:.1f} s",
+        model=name,
+        retry_after=seconds,
+    )
 
 
 def _plan(option: Option[PlanT]) -> PlanT:
