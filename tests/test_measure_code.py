@@ -11,8 +11,9 @@ import pytest
 from scripts.measure_code import FIGURES, Figure
 
 NOT_REACHED = {
-    "Python files in src": 526,
-    "hand-written code lines": 71_687,
+    "Python files in src": 539,
+    "hand-written code lines": 74_810,
+    "files that one async generate() enters": 23,
     "files that one CAP request enters, client and server": 71,
 }
 
