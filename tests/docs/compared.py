@@ -1,18 +1,25 @@
-"""Runs the pairs of programs on the pages about moving to this package.
+"""Runs the programs on the pages about moving to this package.
 
 A pair is a `<div class="compare">` with two blocks of Python: the first one uses the other package.
 With `data-differs` the outputs differ, and the page shows both in a table. With `data-serves` each
 program makes an A2A application, and the output is what its agent answers.
 
-Run as a program, it prints the outputs as JSON, so that one process imports slow packages.
+`twelve-programs.md` has a task for each heading, with a program for each library that can do it.
+The first line of a program is a comment with the name of its library.
+
+Run as a program, it prints the outputs as JSON, so that one process imports slow packages. The
+argument is a library whose programs of `twelve-programs.md` are run; without it, all are run that
+need no other environment.
 """
 
 import contextlib
 import io
 import json
+import logging
 import re
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,9 +28,15 @@ from typing import Any
 
 from .blocks import Block, parse
 
-__all__ = ["PAGES", "Addresses", "Pair", "pairs", "run_pairs", "singles", "statuses"]
+__all__ = [
+    *("OURS", "PAGES", "TWELVE", "Addresses", "Pair", "Task"),
+    *("pairs", "run_pairs", "singles", "statuses", "tasks"),
+]
 
+OURS = "coreason-client"
+TWELVE = "twelve-programs.md"
 PAGES = Path(__file__).parents[2] / "docs" / "migrate"
+LATE = 10.0  # seconds for a line that a library logs in another thread
 ANY_ADDRESS = "http://127.0.0.1:8000"
 Addresses = Mapping[str, Callable[[], str]]
 _PAIR = re.compile(
@@ -46,6 +59,32 @@ class Pair:
     after: str
     kind: str | None
     printed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of `twelve-programs.md`: the program of each library, and what all of them print."""
+
+    name: str
+    programs: Mapping[str, str]
+    printed: str
+
+
+def tasks() -> list[Task]:
+    """Return the tasks of `twelve-programs.md`."""
+    _, *sections = (PAGES / TWELVE).read_text(encoding="utf-8").split("\n## ")
+    return [_task(*section.split("\n", 1)) for section in sections]
+
+
+def _task(name: str, text: str) -> Task:
+    blocks = parse(text, f"{TWELVE}, {name}")
+    programs = {
+        block.code.split("\n", 1)[0].removeprefix("# "): block.code
+        for block in blocks
+        if block.language == "python"
+    }
+    printed = blocks[-1].output or blocks[-1].code
+    return Task(name, programs, printed.rstrip("\n"))
 
 
 def pairs(page: str) -> list[Pair]:
@@ -84,10 +123,24 @@ def run_pairs(page: str, addresses: Addresses) -> Iterator[tuple[str, str, str]]
         yield pair.name, run(pair.before, addresses), run(pair.after, addresses)
 
 
-def _output(code: str, addresses: Addresses) -> str:
+def _run_tasks(library: str) -> dict[str, str]:
+    """Run the programs of one library; return the output of each task."""
+    return {
+        task.name: _output(task.programs[library], {}, task.printed).rstrip("\n")
+        for task in tasks()
+        if library in task.programs
+    }
+
+
+def _output(code: str, addresses: Addresses, expected: str = "") -> str:
+    """Return what a program prints; what it logs in another thread may come later."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         _run(code, addresses)
+        late = time.monotonic() + LATE
+        while expected not in printed.getvalue() and time.monotonic() < late:
+            time.sleep(0.01)
+    logging.getLogger().handlers.clear()
     return printed.getvalue()
 
 
@@ -153,8 +206,11 @@ def _litellm_errors(found: Mapping[int, object]) -> Iterator[tuple[int, str, str
             )
 
 
-def main() -> None:
-    """Print the outputs of the two pages about models."""
+def main(*libraries: str) -> None:
+    """Print the outputs of the pages about models."""
+    if libraries:
+        json.dump({"tasks": {library: _run_tasks(library) for library in libraries}}, sys.stdout)
+        return
     litellm: Any = import_module("litellm")
     litellm.suppress_debug_info = True  # it prints advice to stdout
     pages = ("openai.md", "litellm.md")
@@ -165,9 +221,10 @@ def main() -> None:
             "openai.md": list(_openai_errors(statuses("openai.md"))),
             "litellm.md": list(_litellm_errors(statuses("litellm.md"))),
         },
+        "tasks": {library: _run_tasks(library) for library in (OURS, "openai", "litellm")},
     }
     json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

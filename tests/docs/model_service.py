@@ -19,12 +19,20 @@ ANSWERS = {
     "Tell me a story.": ["Once upon a time", " there was", " a stream."],
     "Break off.": ["Once", " upon", " a"],
     "How big is Oslo?": ['{"name": "Oslo",', ' "people": 717710}'],
+    "What is this?": ["A cat."],
+    "Say hi.": ["Hi."],
+    "Say thanks.": ["Thanks."],
+    "Say bye.": ["Bye."],
 }
+PICTURE = "https://example.org/cat.png"
+FAILS = {"gpt-down": (503, "server_error"), "gpt-gone": (404, "model_not_found")}
+SLOW = 0.02  # seconds of an answer, so that requests at the same time are seen
 
 
 def model_service() -> Callable[[Received], Replied]:
     """Return the function that answers the requests of one program."""
     ids = itertools.count(1)
+    busy = itertools.cycle((True, False))
 
     def reply(received: Received) -> Replied:
         headers = {"x-request-id": f"req-{next(ids)}"}
@@ -33,8 +41,10 @@ def model_service() -> Callable[[Received], Replied]:
         asked = received.json
         if received.path.endswith("/embeddings"):
             return _embeddings(asked, headers)
-        if asked["model"] == "gpt-down":
-            return _error(503, "server_error", headers)
+        if asked["model"] in FAILS:
+            return _error(*FAILS[asked["model"]], headers)
+        if asked["model"] == "gpt-busy" and next(busy):
+            return _error(429, "rate_limit_exceeded", {"retry-after-ms": "10", **headers})
         if asked["model"].startswith("status-"):
             return _error(int(asked["model"].removeprefix("status-")), None, headers)
         return _chat(asked, headers)
@@ -46,10 +56,32 @@ def _chat(asked: dict[str, Any], headers: dict[str, str]) -> Replied:
     message = asked["messages"][-1]
     if message["role"] == "tool":
         return _text([f"The sky is {message['content']}."], asked, headers)
+    question = _question(message["content"])
+    if question == "Think hard.":
+        return Replied(silent=True)
     if "tools" in asked:
-        call = {"index": 0, "id": "call_1", "type": "function", "function": CALL}
+        function = _function(asked["tools"][0]["function"]["name"], question)
+        call = {"index": 0, "id": "call_1", "type": "function", "function": function}
         return _answer({"content": None, "tool_calls": [call]}, "tool_calls", asked, headers)
-    return _text(ANSWERS[message["content"]], asked, headers)
+    return _text(ANSWERS[question], asked, headers)
+
+
+def _question(content: str | list[dict[str, Any]]) -> str:
+    """Return the text of a message; a question about a picture must have one."""
+    if isinstance(content, str):
+        return content
+    text, picture = content
+    assert picture["image_url"]["url"] == PICTURE
+    return str(text["text"])
+
+
+def _function(tool: str, question: str) -> dict[str, str]:
+    """Return a call: of a tool, or of the one that stands for the object or text asked for."""
+    if tool == "weather":
+        return CALL
+    answer = "".join(ANSWERS[question])
+    is_object = answer.startswith("{")
+    return {"name": tool, "arguments": answer if is_object else json.dumps({"content": answer})}
 
 
 def _text(pieces: Sequence[str], asked: dict[str, Any], headers: dict[str, str]) -> Replied:
@@ -75,7 +107,7 @@ def _answer(
         "choices": [choice],
         "usage": USAGE,
     }
-    return Replied(headers=headers, body=json.dumps(document).encode())
+    return Replied(headers=headers, body=json.dumps(document).encode(), slow=SLOW)
 
 
 def _end(finish: str, asked: dict[str, Any]) -> list[bytes]:

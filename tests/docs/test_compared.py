@@ -20,12 +20,31 @@ from tests.a2a.serving import serving
 from tests.faults import FaultServer
 from tests.llm.server import ServerInThread
 
-from .compared import PAGES, Addresses, Pair, pairs, run_pairs, singles, statuses
+from ..installed import python_packages
+from .compared import (
+    OURS,
+    PAGES,
+    TWELVE,
+    Addresses,
+    Pair,
+    pairs,
+    run_pairs,
+    singles,
+    statuses,
+    tasks,
+)
 from .model_service import KEY, model_service
 
 # One process imports the other packages and runs the programs: ten seconds, a minute if it is busy.
 pytestmark = pytest.mark.timeout(200)
 ROOT = Path(__file__).parents[2]
+OTHERS: dict[str, list[tuple[str, ...]]] = {
+    "instructor": [("instructor==1.17.0",)],
+    "pydantic-ai": [
+        ("openai==3.51.0",),  # the environment has version 2
+        ("pydantic-ai-slim==2.66.0", "pydantic-graph==2.66.0", "logfire-api==5.5.0"),
+    ],
+}
 EVENTS = b"id: 1\nevent: number\ndata: one\n\nid: 2\nevent: number\ndata: two\n\ndata: end\n\n"
 
 
@@ -39,12 +58,12 @@ def check(pair: Pair, before: str, after: str) -> None:
         assert before == after, pair.name
 
 
-# Models: openai and litellm take seconds to import, so they get one process.
+# Models
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    authorities = tmp_path_factory.mktemp("certificates") / "ca.pem"
+def outputs_of(folder: Path, *libraries: str, path: str = "") -> Any:
+    """Run `compared.py` with a provider, in a process whose packages come from `path` first."""
+    authorities = folder / "ca.pem"
     trustme.CA().cert_pem.write_to_path(authorities)
     with ServerInThread() as provider:
         provider.reply = model_service()
@@ -56,9 +75,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Any:
             "LLM_API_BASE_URL": url,
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise it fetches prices
             "SSL_CERT_FILE": str(authorities),  # each client of openai would read a large file
+            "PYTHONPATH": path,
         }
         done = subprocess.run(
-            [sys.executable, "-m", "tests.docs.compared"],
+            [sys.executable, "-m", "tests.docs.compared", *libraries],
             env={**os.environ, **environment},
             cwd=ROOT,
             capture_output=True,
@@ -67,28 +87,67 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Any:
             check=False,
         )
     assert done.returncode == 0, done.stderr
+    assert provider.most_under_way <= 2  # no program may have more requests at the same time
     return json.loads(done.stdout)
 
 
-def test_the_pages_about_models(models: Any) -> None:
-    outputs = {name: (before, after) for name, before, after in models["outputs"]}
+def test_the_programs_about_models(tmp_path: Path) -> None:
+    """One test, because its process takes seconds to import openai and litellm."""
+    found = outputs_of(tmp_path)
+    pairs_print_the_same(found["outputs"])
+    shown = [block.output for page in ("openai.md", "litellm.md") for block in singles(page)]
+    assert found["singles"] == shown
+    tables_name_what_is_raised(found["errors"])
+    for library in (OURS, "openai", "litellm"):
+        assert found["tasks"][library] == printed_by(library), library
+
+
+def pairs_print_the_same(found: list[list[str]]) -> None:
+    outputs = {name: (before, after) for name, before, after in found}
     expected = [*pairs("openai.md"), *pairs("litellm.md")]
     assert len(outputs) == len(expected) > 15
     for pair in expected:
         check(pair, *outputs[pair.name])
 
 
-def test_the_other_programs_about_models(models: Any) -> None:
-    shown = [block.output for page in ("openai.md", "litellm.md") for block in singles(page)]
-    assert models["singles"] == shown
-    assert not any(singles(page) for page in ("a2a-sdk.md", "httpx-sse.md"))
+def tables_name_what_is_raised(found: dict[str, list[tuple[int, str, str]]]) -> None:
+    for page in ("openai.md", "litellm.md"):
+        raised = {status: (theirs, ours) for status, theirs, ours in found[page]}
+        assert raised == statuses(page)
+        assert len(raised) > 5
 
 
-@pytest.mark.parametrize("page", ["openai.md", "litellm.md"])
-def test_the_tables_of_errors_name_what_is_raised(models: Any, page: str) -> None:
-    raised = {status: (theirs, ours) for status, theirs, ours in models["errors"][page]}
-    assert raised == statuses(page)
-    assert len(raised) > 5
+@pytest.mark.parametrize("library", OTHERS)
+def test_the_programs_of_libraries_that_are_installed_for_it(library: str, tmp_path: Path) -> None:
+    path = os.pathsep.join(str(python_packages(*packages)) for packages in OTHERS[library])
+    assert outputs_of(tmp_path, library, path=path)["tasks"] == {library: printed_by(library)}
+
+
+def printed_by(library: str) -> dict[str, str]:
+    return {task.name: task.printed for task in tasks() if library in task.programs}
+
+
+def length(program: str) -> int:
+    lines = (line.strip() for line in program.splitlines())
+    return sum(1 for line in lines if line and not line.startswith("#"))
+
+
+def test_our_programs_are_never_longer(tmp_path: Path) -> None:
+    found = tasks()
+    assert len(found) == 12
+    assert sum(len(task.programs) for task in found) == 5 * 12 - 3  # the page says what is missing
+    for number, task in enumerate(found):
+        assert set(task.programs) <= {OURS, "openai", "litellm", *OTHERS}, task.name
+        shortest = min(map(length, task.programs.values()))
+        assert length(task.programs[OURS]) <= shortest, task.name
+        for library, code in task.programs.items():
+            (tmp_path / f"{number}-{library}.py").write_text(code, encoding="utf-8")
+    # Lines can be compared because one formatter has made them.
+    ruff = [sys.executable, "-m", "ruff", "format", "--diff", "--config", "pyproject.toml"]
+    formatted = subprocess.run(
+        [*ruff, tmp_path], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert formatted.returncode == 0, formatted.stdout + formatted.stderr
 
 
 # Agents
@@ -139,5 +198,6 @@ def test_the_pages_about_agents(page: str, addresses: Addresses) -> None:
 
 
 def test_every_page_is_run() -> None:
+    assert not any(singles(page) for page in ("a2a-sdk.md", "httpx-sse.md"))
     found = {page.name for page in PAGES.glob("*.md")}
-    assert found == {"a2a-sdk.md", "httpx-sse.md", "litellm.md", "openai.md"}
+    assert found == {"a2a-sdk.md", "httpx-sse.md", "litellm.md", "openai.md", TWELVE}

@@ -11,7 +11,7 @@ from .blocks import Block, parse
 
 ROOT = Path(__file__).parents[2]
 # They show how other libraries are used, with whatever types those have.
-OTHERS = ("a2a", "django", "litellm", "openai")
+OTHERS = ("a2a", "django", "instructor", "litellm", "openai", "pydantic_ai")
 WRONG = "from coreason_client.server import AgentStream\n\nstream: AgentStream = 7\n"
 
 
