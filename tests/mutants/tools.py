@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         "a client without a callback announces that it can ask the user",
         f"{_TOOLS}/_mcp_connection.py",
-        "callback = None if self._on_elicitation is None else self._elicit",
+        "callback = None if self._address.on_elicitation is None else self._elicit",
         "callback = self._elicit",
         ("tests/llm/tools/test_mcp.py",),
     ),
@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "a URL of an MCP server is passed to the function that asks the user",
         f"{_TOOLS}/_mcp_connection.py",
-        'if self._on_elicitation is None or request.mode != "form":',
-        "if self._on_elicitation is None:",
+        'if request.mode != "form":',
+        "if False:",
         ("tests/llm/tools/test_mcp.py",),
     ),
     Mutant(

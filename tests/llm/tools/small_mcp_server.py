@@ -8,6 +8,7 @@ from typing import Any
 
 MODE = sys.argv[1]
 announced: dict[str, Any] = {}
+waiting: list[str] = []  # requests that came during a question
 
 
 def tool(name: str) -> dict[str, Any]:
@@ -43,9 +44,9 @@ def ask(*, url: bool) -> str:
         asked = {"requestedSchema": {"type": "object", "properties": {"city": {"type": "string"}}}}
     params = {"message": "Which city?", **asked}
     send({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params})
-    while (answer := json.loads(sys.stdin.readline())).get("id") != "q":
-        pass
-    return json.dumps(answer["result"])
+    while json.loads(line := sys.stdin.readline()).get("id") != "q":
+        waiting.append(line)
+    return json.dumps(json.loads(line)["result"])
 
 
 def send(message: dict[str, Any]) -> None:
@@ -67,7 +68,7 @@ def reply(method: str, params: dict[str, Any]) -> dict[str, Any]:
     return call(params["name"])
 
 
-for line in sys.stdin:
+while line := waiting.pop(0) if waiting else sys.stdin.readline():
     request = json.loads(line)
     if MODE == "silent" or "id" not in request:
         continue

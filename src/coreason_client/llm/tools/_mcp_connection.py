@@ -12,7 +12,6 @@ call does not run; it begins again with the answer.
 import asyncio
 import inspect
 import json
-import logging
 import os
 import sys
 import threading
@@ -27,7 +26,7 @@ from ..._http._types import hide_query_async
 from ...errors import MissingExtraError
 from ..errors import LLMConnectionError, LLMError, LLMTimeoutError
 from ._output import ToolOutput, error_output, failure_output
-from ._perform import run_in_thread
+from ._perform import logger, run_in_thread
 
 __all__ = ["LoopThread", "MCPAddress", "MCPConnection", "OnElicitation", "mcp_output"]
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from mcp.types import ElicitResult
     from mcp.types import Tool as MCPTool
 
-
-logger = logging.getLogger("coreason_client.llm")
 
 T = TypeVar("T")
 
@@ -52,7 +49,7 @@ _CLOSE_SECONDS = 15.0  # the `mcp` package bounds its own waits, by less than th
 
 @dataclass(frozen=True, slots=True)
 class MCPAddress:
-    """The address of a server: a command to start, or a URL."""
+    """The address of a server: a command to start, or a URL; and who answers its questions."""
 
     command: str | None
     args: tuple[str, ...] = field(repr=False)
@@ -60,6 +57,7 @@ class MCPAddress:
     cwd: str | Path | None
     url: str | None = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
+    on_elicitation: OnElicitation | None = field(repr=False)
 
     def __str__(self) -> str:
         return self.command or (self.url or "").partition("?")[0]
@@ -68,19 +66,12 @@ class MCPAddress:
 class MCPConnection:
     """An open connection; `tools` are the tools of the server, `server_name` is its own name."""
 
-    def __init__(
-        self,
-        address: MCPAddress,
-        timeout: float,
-        connect_timeout: float,
-        on_elicitation: OnElicitation | None = None,
-    ) -> None:
+    def __init__(self, address: MCPAddress, timeout: float, connect_timeout: float) -> None:
         self.tools: list[MCPTool] = []
         self.server_name = ""
         self._address = address
         self._timeout = timeout
         self._connect_timeout = connect_timeout
-        self._on_elicitation = on_elicitation
         self._open_questions = self._answered_questions = 0
         self._client: Client | None = None
         self._closed = False
@@ -88,13 +79,7 @@ class MCPConnection:
         self._start()
 
     @classmethod
-    async def open(
-        cls,
-        address: MCPAddress,
-        timeout: float,
-        connect_timeout: float,
-        on_elicitation: OnElicitation | None = None,
-    ) -> Self:
+    async def open(cls, address: MCPAddress, timeout: float, connect_timeout: float) -> Self:
         """Connect to a server and list its tools.
 
         Raises:
@@ -102,7 +87,7 @@ class MCPConnection:
             LLMConnectionError: the server cannot be reached, or does not answer as it should.
             LLMTimeoutError: it does not answer in time.
         """
-        connection = cls(address, timeout, connect_timeout, on_elicitation)
+        connection = cls(address, timeout, connect_timeout)
         try:
             await connection._connected()
         except BaseException:
@@ -153,25 +138,14 @@ class MCPConnection:
 
         self._open_questions += 1
         try:
-            content = await self._asked(request)
-            if content is None:
-                return ElicitResult(action="decline")
-            return ElicitResult(action="accept", content=dict(content))
-        except Exception as error:  # of the callback, or in what it returned
-            logger.warning(
-                "on_elicitation failed for the MCP server %s", self._address, exc_info=error
-            )
+            content = await _asked(self._address.on_elicitation, request)
+            return ElicitResult(action="decline" if content is None else "accept", content=content)
+        except Exception as error:  # noqa: BLE001 - a callback may raise anything
+            logger.warning("on_elicitation of %s failed", self._address, exc_info=error)
             return ElicitResult(action="cancel")
         finally:
             self._open_questions -= 1
             self._answered_questions += 1
-
-    async def _asked(self, request: Any) -> Any:
-        if self._on_elicitation is None or request.mode != "form":
-            return None  # the `mcp` package announces also the mode in which a URL is opened
-        ask = partial(self._on_elicitation, request.message, request.requested_schema)
-        content = await run_in_thread(ask, "coreason-elicitation")
-        return await content if inspect.isawaitable(content) else content
 
     async def aclose(self) -> None:
         """Close the connection and end a process that was started; may be called twice."""
@@ -216,7 +190,7 @@ class MCPConnection:
     async def _hold(self) -> None:
         """Hold the client open until the connection is closed."""
         try:
-            callback = None if self._on_elicitation is None else self._elicit
+            callback = None if self._address.on_elicitation is None else self._elicit
             async with _client(self._address, self._timeout, callback) as client:
                 await self._list_tools(client)
                 info = client.server_info
@@ -249,6 +223,14 @@ class MCPConnection:
             if cursor is None:
                 return
         raise LLMConnectionError(f"it lists more than {_MAX_PAGES} pages of tools")
+
+
+async def _asked(on_elicitation: Any, request: Any) -> Any:
+    if request.mode != "form":
+        return None  # the `mcp` package announces also the mode in which a URL is opened
+    ask = partial(on_elicitation, request.message, request.requested_schema)
+    content = await run_in_thread(ask, "coreason-elicitation")
+    return await content if inspect.isawaitable(content) else content
 
 
 def _is_closed(error: BaseException) -> bool:

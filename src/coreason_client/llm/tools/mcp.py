@@ -73,12 +73,13 @@ class MCPServer:
         if on_elicitation is not None and not callable(on_elicitation):
             raise ArgumentError("on_elicitation", "must be a function", on_elicitation)
         self.name = name
-        self._address = MCPAddress(command, tuple(args), env, cwd, url, dict(headers or {}))
+        self._address = MCPAddress(
+            command, tuple(args), env, cwd, url, dict(headers or {}), on_elicitation
+        )
         self._include = None if include is None else frozenset(include)
         self._exclude = frozenset(exclude)
         self._timeout = timeout
         self._connect_timeout = connect_timeout
-        self._on_elicitation = on_elicitation
         self._connection: MCPConnection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # of `async with`
         self._thread: LoopThread | None = None  # of `with`
@@ -162,9 +163,7 @@ class MCPServer:
             raise RuntimeError(f"{self!r} is already open")
 
     async def _open(self) -> MCPConnection:
-        return await MCPConnection.open(
-            self._address, self._timeout, self._connect_timeout, self._on_elicitation
-        )
+        return await MCPConnection.open(self._address, self._timeout, self._connect_timeout)
 
     def _listed(
         self, connection: MCPConnection, bound: Callable[..., Callable[[], Any]]
