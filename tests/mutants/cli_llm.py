@@ -13,27 +13,6 @@ _HISTORY_TESTS = ("tests/cli/test_llm_history.py",)
 
 MUTANTS = (
     Mutant(
-        "a question of an MCP server does not need a terminal",
-        f"{_LLM}/_mcp.py",
-        "if sys.stdin is None or not sys.stdin.isatty():",
-        "if False:",
-        ("tests/cli/test_llm_mcp.py",),
-    ),
-    Mutant(
-        "a value that an MCP server cannot use is accepted",
-        f"{_LLM}/_mcp.py",
-        "problem = schema_problem(value, field)",
-        "problem = None",
-        ("tests/cli/test_llm_mcp.py",),
-    ),
-    Mutant(
-        "the echo stays off while an MCP server asks",
-        "coreason_client/cli/output/_live.py",
-        "        self._painter.pause()\n        self._terminal.stop()\n",
-        "        self._painter.pause()\n",
-        ("tests/cli/test_llm_mcp.py",),
-    ),
-    Mutant(
         "a conversation moves to another API unnoticed",
         _CHOOSE,
         "if last.base_url == base_url:",
