@@ -11,8 +11,8 @@ import pytest
 from scripts.measure_code import FIGURES, Figure
 
 NOT_REACHED = {
-    "Python files in src": 539,
-    "hand-written code lines": 74_810,
+    "Python files in src": 540,
+    "hand-written code lines": 74_963,
     "files that one async generate() enters": 23,
     "files that one CAP request enters, client and server": 71,
 }

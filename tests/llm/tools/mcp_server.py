@@ -1,10 +1,10 @@
 """A server of the official MCP package, for the tests: over stdio, or over HTTP with a port."""
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver import Image
+from mcp.server.mcpserver import Elicit, ElicitationResult, Image, Resolve
 from mcp.types import CallToolResult, EmbeddedResource, ResourceLink, TextContent
 from mcp.types import TextResourceContents as TextResource
 from pydantic import BaseModel
@@ -61,6 +61,20 @@ def documents() -> CallToolResult:
 def broken(reason: str) -> CallToolResult:
     """Fail."""
     return CallToolResult(content=[TextContent(type="text", text=reason)], is_error=True)
+
+
+class Booking(BaseModel):
+    nights: int
+
+
+def ask_nights() -> Elicit[Booking]:
+    return Elicit("How many nights?", Booking)
+
+
+@server.tool()
+def book(answer: Annotated[ElicitationResult[Booking], Resolve(ask_nights)]) -> str:
+    """Ask the user for the number of nights."""
+    return f"accept {answer.data.nights}" if answer.action == "accept" else answer.action
 
 
 @server.tool()

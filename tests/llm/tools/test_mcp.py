@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,13 @@ def url() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    with serving(port):
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+@contextmanager
+def serving(port: int) -> Iterator[None]:
+    """Start a server over HTTP, and end it."""
     command = [sys.executable, "-m", "tests.llm.tools.mcp_server", str(port)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
@@ -54,7 +62,7 @@ def url() -> Iterator[str]:
                 break
             except OSError:
                 time.sleep(0.02)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield
     finally:
         process.terminate()
         process.wait(10)
@@ -170,6 +178,71 @@ def test_a_server_that_dies_is_an_error_of_the_tool() -> None:
     assert [call.result for call in result.tool_calls] == [ended, "fine"]
 
 
+def test_a_server_over_http_that_was_lost_is_opened_again() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = MCPServer(url=f"http://127.0.0.1:{port}/mcp")
+
+    def add() -> str:
+        return run_sync([server], ("add", {"a": 1, "b": 2})).tool_calls[0].result
+
+    with ExitStack() as running:
+        running.enter_context(serving(port))
+        with server:
+            assert add() == "3"
+            running.close()
+            assert add().startswith("Error: ")
+            with serving(port):
+                assert add() == "3"
+
+
+async def asked(message: str, schema: dict[str, Any]) -> dict[str, Any]:
+    [name] = schema["properties"]
+    return {name: 3 if name == "nights" else message}
+
+
+def failing(message: str, schema: dict[str, Any]) -> None:
+    raise ValueError(message)
+
+
+@pytest.mark.parametrize(
+    ("on_elicitation", "answers"),
+    [
+        (asked, ["accept 3", '{"action": "accept", "content": {"city": "Which city?"}}']),
+        (lambda *_: {"nights": 2, "city": "Rome"}, ["accept 2", '"city": "Rome"}}']),
+        (lambda *_: None, ["decline", '{"action": "decline"}']),
+        (failing, ["cancel", '{"action": "cancel"}']),
+        (lambda *_: {"nights": object()}, ["cancel", '{"action": "cancel"}']),
+        (None, ["did not declare the form elicitation capability", "nobody can be asked"]),
+    ],
+)
+def test_a_server_asks_the_user_during_a_call(
+    on_elicitation: Any, answers: list[str], url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = MCPServer(url=url, on_elicitation=on_elicitation)
+    old = small("plain", on_elicitation=on_elicitation)
+    for run in (run_sync, run_async):
+        texts = [run([new], ("book", {})), run([old], ("ask", {}))]
+        for result, answer in zip(texts, answers, strict=True):
+            assert answer in result.tool_calls[0].result
+    assert ("on_elicitation of" in caplog.text) == (answers[0] == "cancel")
+
+
+def test_a_url_to_open_is_declined() -> None:
+    result = run_async([small("plain", on_elicitation=failing)], ("ask_url", {}))
+    assert result.tool_calls[0].result == '{"action": "decline"}'
+
+
+def test_the_timeout_of_a_call_does_not_run_while_the_user_is_asked() -> None:
+    async def slow(message: str, schema: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(2.5)  # longer than the timeout
+        return {"city": "Rome"}
+
+    result = run_async([small("plain", timeout=2.0, on_elicitation=slow)], ("ask", {}))
+    assert '"city": "Rome"' in result.tool_calls[0].result
+
+
 def test_a_server_that_hangs_is_an_error_of_the_tool() -> None:
     result = run_async([small("plain", timeout=0.2)], ("hang", {}))
     assert result.tool_calls[0].result == "Error: the MCP server did not answer within 0.2 s"
@@ -218,6 +291,7 @@ def test_how_a_server_was_opened_must_fit_the_client(shared: MCPServer) -> None:
         ({"command": "a", "args": "b c"}, "args must be a list"),
         ({"command": "a", "include": "b"}, "include must be a list"),
         ({"command": "a", "timeout": 0}, "timeout must be"),
+        ({"command": "a", "on_elicitation": "ask"}, "on_elicitation must be a function"),
         ({"command": "a", "connect_timeout": True}, "connect_timeout must be"),
         ({"url": "http://x", "headers": {"a b": "c"}}, "header"),
     ],

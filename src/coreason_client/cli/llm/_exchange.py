@@ -13,6 +13,7 @@ from .._text import usage_line
 from ..exits import ExitCode, Failure
 from ..output import Output, Source, open_output, print_dimmed, print_stderr
 from ._history import without_query
+from ._mcp import TerminalQuestions
 
 if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, LLMError, Message, Response
@@ -48,6 +49,10 @@ class ModelExchange:
     client: "AsyncLLMClient"
     call: dict[str, Any]
     tools: Sequence[Any] = ()
+    questions: TerminalQuestions = field(default_factory=TerminalQuestions)
+    notes: bool = False
+    """True: calls of tools are shown on stderr if stdout is not a terminal."""
+
     texts: list[str] = field(default_factory=list)
     response: "Response | None" = None
     followed: "Sequence[Message]" = ()
@@ -70,6 +75,7 @@ class ModelExchange:
 
         try:
             with shown.open() as output:
+                self.questions.output = output
                 # Ctrl-C cancels the task, which closes the connection.
                 response = asyncio.run(self._ask(output, stream=shown.stream))
                 if not shown.stream:
@@ -141,9 +147,16 @@ class ModelExchange:
             self.texts.clear()
         elif isinstance(event, ToolCallStarted):
             output.end_text()
-            output.detail(f"→ {event.name} {json.dumps(event.arguments, ensure_ascii=False)}")
+            arguments = json.dumps(event.arguments, ensure_ascii=False)
+            self._note(output, f"→ {event.name} {arguments}")
         elif isinstance(event, ToolCallFinished) and event.is_error:
-            output.detail(f"← {event.result}")
+            self._note(output, f"← {event.result}")
+
+    def _note(self, output: Output, text: str) -> None:
+        if sys.stdout.isatty():
+            output.detail(text)
+        elif self.notes:
+            output.info(text)
 
     def _follow(self, conversation: "Sequence[Message]") -> None:
         """Keep what a run added to the messages of the call."""

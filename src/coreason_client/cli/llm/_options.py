@@ -146,6 +146,14 @@ class AskOptions:
             show_default=False,
         ),
     ] = None
+    mcp: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COMMAND|URL",
+            help="MCP server whose tools the model may call; repeatable.",
+            show_default=False,
+        ),
+    ] = None
     continue_last: Annotated[
         bool, typer.Option("--continue", "-c", help="Continue the last conversation.")
     ] = False

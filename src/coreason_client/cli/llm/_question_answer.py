@@ -17,6 +17,7 @@ from ..exits import ExitCode, Failure
 from ..profiles import load_profiles
 from ._exchange import ModelExchange, Shown, print_continue, print_notes
 from ._history import SavedConversation, check_place, open_history, without_query
+from ._mcp import TerminalQuestions
 from ._options import AskOptions
 from ._schema import read_schema
 from ._turns import context_messages, system_prompt
@@ -56,7 +57,9 @@ def ask(options: AskOptions) -> None:
     temperature = number_or_none(options.temperature, "--temperature", float)
     max_tokens = number_or_none(options.max_tokens, "--max-tokens", int)
     response_format = None if options.schema is None else read_schema(options.schema)
+    questions = TerminalQuestions()
     tools = [load_object(name, "--tool", "my_module:get_weather") for name in options.tool or ()]
+    tools += map(questions.server, options.mcp or ())
     history = open_history(
         continue_last=options.continue_last, cid=options.cid, saves=not options.no_log
     )
@@ -71,7 +74,8 @@ def ask(options: AskOptions) -> None:
         "max_tokens": max_tokens,
         "response_format": response_format,
     }
-    exchange = ModelExchange(client, call, tools)
+    notes = options.verbose > 0 or sys.stderr.isatty()
+    exchange = ModelExchange(client, call, tools, questions, notes)
     shown = Shown(options.stream, options.as_json, as_value=response_format is not None)
     base_url = without_query(client.base_url)
 
@@ -86,7 +90,7 @@ def ask(options: AskOptions) -> None:
             print_continue(history.conversation, options.base_url)
         raise
     save()
-    print_notes(response, model, usage=options.verbose > 0 or sys.stderr.isatty())
+    print_notes(response, model, usage=notes)
 
 
 def _client(base_url: str | None) -> "AsyncLLMClient":

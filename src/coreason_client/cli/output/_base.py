@@ -1,7 +1,8 @@
 """The interface of all outputs, and the two that draw nothing: JSON and plain text."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 from ._lines import Cleaner, clean, print_dimmed, print_json, print_stderr
@@ -58,7 +59,9 @@ class Output:
         """Show a line that is not Markdown."""
 
     def lines(self, texts: Sequence[str]) -> None:
-        """Show lines that are not Markdown as a separate paragraph."""
+        """Show lines that are not Markdown, if possible as a separate paragraph."""
+        for text in texts:
+            self.line(text)
 
     def thought(self, text: str) -> None:
         """Show a thought of the agent."""
@@ -80,6 +83,12 @@ class Output:
 
     def report(self, text: str) -> None:
         """Show a sentence about the answer, below it."""
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to a prompt while the block runs."""
+        self.end_text()
+        yield
 
 
 class JsonOutput(Output):

@@ -4,8 +4,8 @@ import io
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Self, TextIO
 
@@ -90,11 +90,6 @@ class LiveOutput(Output):
         """Show a line that is not Markdown."""
         self._add(Text(clean(text)))
 
-    def lines(self, texts: Sequence[str]) -> None:
-        """Show lines that are not Markdown."""
-        for text in texts:
-            self.line(text)
-
     def thought(self, text: str) -> None:
         """Show a thought, dimmed."""
         self._add(Text(clean(text), style="dim italic"))
@@ -132,6 +127,17 @@ class LiveOutput(Output):
         """Show a sentence about the answer, below it."""
         self._add(Text())
         self._add(Text(clean(text), style="bold"))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop drawing, and turn on the echo, while the block runs."""
+        self._painter.pause()
+        self._terminal.stop()
+        try:
+            yield
+        finally:
+            self._terminal.start()
+            self._painter.resume()
 
     def _add(self, part: Text | Table) -> None:
         self._do(lambda page: page.add(part))

@@ -4,32 +4,42 @@ The client of the `mcp` package must be opened and closed in one task. A run may
 another one, so a separate task holds the client open; calls may come from any task. A server that
 has ended is opened again by the next call; the call during which it ended is not repeated, because
 the tool may have been executed.
+
+A server may ask the user during a call (elicitation). While a question is open, the timeout of a
+call does not run; it begins again with the answer.
 """
 
 import asyncio
+import inspect
 import json
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TextIO, TypeAlias, TypeVar
 
 from ..._http._types import hide_query_async
 from ...errors import MissingExtraError
 from ..errors import LLMConnectionError, LLMError, LLMTimeoutError
 from ._output import ToolOutput, error_output, failure_output
+from ._perform import logger, run_in_thread
 
-__all__ = ["LoopThread", "MCPAddress", "MCPConnection", "mcp_output"]
+__all__ = ["LoopThread", "MCPAddress", "MCPConnection", "OnElicitation", "mcp_output"]
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.types import ElicitResult
     from mcp.types import Tool as MCPTool
 
 
 T = TypeVar("T")
+
+OnElicitation: TypeAlias = Callable[[str, dict[str, Any]], Any]
+"""Gets a message and a JSON schema; returns the content, None to decline, or a coroutine."""
 
 _MAX_PAGES = 100
 _CLOSED = "the MCP server is closed; its tools cannot be called any more"
@@ -39,7 +49,7 @@ _CLOSE_SECONDS = 15.0  # the `mcp` package bounds its own waits, by less than th
 
 @dataclass(frozen=True, slots=True)
 class MCPAddress:
-    """The address of a server: a command to start, or a URL."""
+    """The address of a server: a command to start, or a URL; and who answers its questions."""
 
     command: str | None
     args: tuple[str, ...] = field(repr=False)
@@ -47,6 +57,7 @@ class MCPAddress:
     cwd: str | Path | None
     url: str | None = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
+    on_elicitation: OnElicitation | None = field(repr=False)
 
     def __str__(self) -> str:
         return self.command or (self.url or "").partition("?")[0]
@@ -61,6 +72,7 @@ class MCPConnection:
         self._address = address
         self._timeout = timeout
         self._connect_timeout = connect_timeout
+        self._open_questions = self._answered_questions = 0
         self._client: Client | None = None
         self._closed = False
         self._opening = asyncio.Lock()
@@ -93,9 +105,7 @@ class MCPConnection:
             return error_output(_CLOSED)
         call = asyncio.ensure_future(client.call_tool(name, dict(arguments)))
         try:
-            done, _ = await asyncio.wait(
-                {call, self._task}, timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
-            )
+            done = await self._finished(call)
         finally:
             if not call.done():
                 call.cancel()
@@ -111,6 +121,31 @@ class MCPConnection:
         if self._client is client:
             self._client = None
         return error_output(_LOST)
+
+    async def _finished(self, call: "asyncio.Future[Any]") -> set["asyncio.Future[Any]"]:
+        """Return the call, or the task of a server that has ended; nothing after the timeout."""
+        while True:
+            answered = self._answered_questions
+            done, _ = await asyncio.wait(
+                {call, self._task}, timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            if done or not (self._open_questions or answered != self._answered_questions):
+                return done
+
+    async def _elicit(self, _: Any, request: Any) -> "ElicitResult":
+        """Answer a question of the server, for the callback of the `mcp` package."""
+        from mcp.types import ElicitResult
+
+        self._open_questions += 1
+        try:
+            content = await _asked(self._address.on_elicitation, request)
+            return ElicitResult(action="decline" if content is None else "accept", content=content)
+        except Exception as error:  # noqa: BLE001 - a callback may raise anything
+            logger.warning("on_elicitation of %s failed", self._address, exc_info=error)
+            return ElicitResult(action="cancel")
+        finally:
+            self._open_questions -= 1
+            self._answered_questions += 1
 
     async def aclose(self) -> None:
         """Close the connection and end a process that was started; may be called twice."""
@@ -155,7 +190,8 @@ class MCPConnection:
     async def _hold(self) -> None:
         """Hold the client open until the connection is closed."""
         try:
-            async with _client(self._address, self._timeout) as client:
+            callback = None if self._address.on_elicitation is None else self._elicit
+            async with _client(self._address, self._timeout, callback) as client:
                 await self._list_tools(client)
                 info = client.server_info
                 self.server_name = "" if info is None else info.name
@@ -189,6 +225,14 @@ class MCPConnection:
         raise LLMConnectionError(f"it lists more than {_MAX_PAGES} pages of tools")
 
 
+async def _asked(on_elicitation: Any, request: Any) -> Any:
+    if request.mode != "form":
+        return None  # the `mcp` package announces also the mode in which a URL is opened
+    ask = partial(on_elicitation, request.message, request.requested_schema)
+    content = await run_in_thread(ask, "coreason-elicitation")
+    return await content if inspect.isawaitable(content) else content
+
+
 def _is_closed(error: BaseException) -> bool:
     """Return True if a call failed because the server is gone: it has no other error."""
     from mcp.types import CONNECTION_CLOSED
@@ -197,7 +241,7 @@ def _is_closed(error: BaseException) -> bool:
 
 
 @asynccontextmanager
-async def _client(address: MCPAddress, timeout: float) -> "AsyncIterator[Client]":
+async def _client(address: MCPAddress, timeout: float, callback: Any) -> "AsyncIterator[Client]":
     await asyncio.to_thread(_import_mcp)  # it takes more than a second
     import httpx2
     from mcp import Client, StdioServerParameters, stdio_client
@@ -212,10 +256,10 @@ async def _client(address: MCPAddress, timeout: float) -> "AsyncIterator[Client]
         )
         with _error_output() as errors:
             transport = stdio_client(parameters, errlog=errors)
-            async with Client(transport, read_timeout_seconds=timeout, cache=None) as client:
+            async with Client(transport, elicitation_callback=callback, cache=None) as client:
                 yield client
         return
-    timeouts = httpx2.Timeout(timeout, read=None)  # `read_timeout_seconds` limits each request
+    timeouts = httpx2.Timeout(timeout, read=None)  # `MCPConnection.call` limits the wait
     hooks = {"request": [hide_query_async]}  # servers exist whose key is in their URL
     async with (
         httpx2.AsyncClient(
@@ -223,7 +267,7 @@ async def _client(address: MCPAddress, timeout: float) -> "AsyncIterator[Client]
         ) as http,
         Client(
             streamable_http_client(address.url, http_client=http),
-            read_timeout_seconds=timeout,
+            elicitation_callback=callback,
             cache=None,
         ) as client,
     ):

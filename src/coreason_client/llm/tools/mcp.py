@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ..._http._checks import check_headers, check_url
 from ...errors import ArgumentError
-from ._mcp_connection import LoopThread, MCPAddress, MCPConnection
+from ._mcp_connection import LoopThread, MCPAddress, MCPConnection, OnElicitation
 from .tool import RunnableTool
 
 __all__ = ["MCPServer"]
@@ -32,8 +32,12 @@ class MCPServer:
             default the server's own name.
         include: the tools to use; by default all.
         exclude: tools that are not used.
-        timeout: seconds for one call of a tool.
+        timeout: seconds for one call of a tool, without the time for an answer of the user.
         connect_timeout: seconds for starting or reaching the server and listing its tools.
+        on_elicitation: a plain or async function that asks the user when the server wants to know
+            something during a call. It gets the message and the JSON schema of the content, and
+            returns the content as a mapping, or None to decline. An error in it is logged, and
+            cancels the question. Without it the server is told that nobody can be asked.
 
     Raises:
         ArgumentError: an argument is invalid.
@@ -53,6 +57,7 @@ class MCPServer:
         exclude: Collection[str] = (),
         timeout: float = 60.0,
         connect_timeout: float = 30.0,
+        on_elicitation: OnElicitation | None = None,
     ) -> None:
         if (command is None) == (url is None):
             raise ArgumentError("command", "must be given, or url, but not both", command)
@@ -65,8 +70,12 @@ class MCPServer:
         for argument, seconds in (("timeout", timeout), ("connect_timeout", connect_timeout)):
             if isinstance(seconds, bool) or not 0 < seconds < 1e9:
                 raise ArgumentError(argument, "must be a number greater than 0", seconds)
+        if on_elicitation is not None and not callable(on_elicitation):
+            raise ArgumentError("on_elicitation", "must be a function", on_elicitation)
         self.name = name
-        self._address = MCPAddress(command, tuple(args), env, cwd, url, dict(headers or {}))
+        self._address = MCPAddress(
+            command, tuple(args), env, cwd, url, dict(headers or {}), on_elicitation
+        )
         self._include = None if include is None else frozenset(include)
         self._exclude = frozenset(exclude)
         self._timeout = timeout
