@@ -236,10 +236,10 @@ def test_a_url_to_open_is_declined() -> None:
 
 def test_the_timeout_of_a_call_does_not_run_while_the_user_is_asked() -> None:
     async def slow(message: str, schema: dict[str, Any]) -> dict[str, Any]:
-        await asyncio.sleep(2.5)  # longer than the timeout
+        await asyncio.sleep(5.5)  # longer than the timeout
         return {"city": "Rome"}
 
-    result = run_async([small("plain", timeout=2.0, on_elicitation=slow)], ("ask", {}))
+    result = run_async([small("plain", timeout=5.0, on_elicitation=slow)], ("ask", {}))
     assert '"city": "Rome"' in result.tool_calls[0].result
 
 
