@@ -55,7 +55,8 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(changing) and not name.endswith("_API_KEY")
+        if (name == "PYTHONPATH" or not name.startswith(changing))  # it has a changed copy of us
+        and not name.endswith("_API_KEY")
     }
     folders = {f"XDG_{kind}_HOME": user_folder() for kind in ("CONFIG", "DATA", "STATE")}
     set_here = {"TERM": "xterm-256color", "PYTHONWARNINGS": "error", **folders}

@@ -556,4 +556,11 @@ MUTANTS = (
         'if name.startswith(("http://", "https://")):',
         ("tests/cli/test_attached.py", "tests/cli/test_a2a_attachments.py"),
     ),
+    Mutant(
+        "the answer to an MCP server need not fit its schema",
+        "coreason_client/cli/llm/_mcp.py",
+        "problem = schema_problem(value, field)",
+        "problem = None",
+        ("tests/cli/test_llm_mcp.py",),
+    ),
 )
