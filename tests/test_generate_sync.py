@@ -20,7 +20,7 @@ from scripts.generate_sync import (
 
 ASYNC_NAMES = ("aclient.py", "*_async.py")
 # Modules with both halves: they import the generated one.
-WITH_SYNC_NAMES = {"llm/functions.py", "llm/streams.py"}
+WITH_SYNC_NAMES = {"llm/batches.py", "llm/functions.py", "llm/streams.py"}
 # Both sides are written by hand. (In `_http`: one deals with event loops, the other with threads.)
 BY_HAND = {
     "_http/_async.py",

@@ -313,7 +313,8 @@ class Away(SQLiteStreamLog):
     left = 0
 
     async def turns(self, conversation: Conversation, limit: int) -> Sequence[bytes]:
-        if current_stream() is not None and self.left:
+        is_look = conversation.session_id.startswith("inbox:")
+        if is_look and current_stream() is not None and self.left:
             self.left -= 1
             raise LogUnavailable("not now")
         return await super().turns(conversation, limit)
@@ -486,7 +487,8 @@ class _LateLog(MortalLog):
         return opened
 
     async def turns(self, conversation: Any, limit: int) -> Sequence[bytes]:
-        if not self._is_sending:  # to send a message reads too
+        is_look = conversation.session_id.startswith("inbox:")
+        if is_look and not self._is_sending:  # to send a message reads too
             self._is_sending = True
             self._reads += 1
             while self._arrivals and self._arrivals[0][0] < self._reads:

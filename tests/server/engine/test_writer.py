@@ -16,6 +16,7 @@ from ..peer import envelope
 
 FOR_AGENTS = {
     "answered_question",
+    "approve",
     "has_inbox",
     "inbox",
     "principal",
