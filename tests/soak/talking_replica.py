@@ -23,7 +23,7 @@ from ..llm.tools.scripted import Model
 from .logs import NotingLog, make_noting_log
 from .options import AGENT_ID, ReplicaOptions
 from .replica import HEARTBEAT, DurableAgent, leave_with_parent
-from .talking_tally import APPROVAL, BEGIN, CALLED, END, INBOX, ORDER, PAY, echo
+from .talking_tally import APPROVAL, BEGIN, CALLED, END, INBOX, NOTHING, ORDER, PAY, echo
 
 PROGRAM = "tests.soak.talking_replica"
 EFFECTS = "effects"
@@ -42,7 +42,7 @@ class PayingModel(Model):
         kind, _, name = str(last["content"]).partition(" ")
         if kind == PAY:
             return response((PAY, {"name": name}))
-        return response(content="Nothing to do.")
+        return response(content=NOTHING)
 
 
 class TalkingAgent(DurableAgent):
@@ -58,7 +58,8 @@ class TalkingAgent(DurableAgent):
     async def __call__(self, request: ServiceRequest, stream: AgentStream) -> None:
         kind = request.context.session_id.partition("-")[0]
         if kind == APPROVAL:
-            await self._pays(request, stream)
+            by_hand = int(request.context.session_id.rpartition("-")[2]) // 4 % 2
+            await (self._pays_by_hand if by_hand else self._pays)(request, stream)
         elif kind == INBOX:
             await self._listen(stream, *stream.question.split())
         elif kind == ORDER:
@@ -76,6 +77,21 @@ class TalkingAgent(DurableAgent):
         self._note(CALLED, name, time.monotonic())
         await asyncio.sleep(_CALL_SECONDS)
         return f"Paid {name}"
+
+    async def _pays_by_hand(self, request: ServiceRequest, stream: AgentStream) -> None:
+        """Do what the model does, as a function that asks in its middle."""
+        kind, _, name = stream.question.partition(" ")
+        if kind != PAY:
+            await stream.write(NOTHING)
+            return
+        answered = await stream.approve(PAY, {"name": name})
+        if not answered.approved:
+            await stream.write(f"Not paid: {answered.reason}.")
+            return
+        name = (answered.arguments or {"name": name})["name"]
+        result = await stream.step("pay", self._pay, name, on_restart="fail")
+        await stream.tool_result(answered.call_id or "", result)
+        await stream.write(f"{result}.")
 
     async def _listen(self, stream: AgentStream, reads: str, ends: str, most: str) -> None:
         """Repeat so many messages, and end in one of three ways."""
