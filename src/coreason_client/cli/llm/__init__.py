@@ -25,7 +25,7 @@ Examples:
   coreason llm -c "And in French?"
   coreason llm --schema '{{"type": "object"}}' "Facts about Rome" | jq .
   coreason llm --tool my_module:get_weather "Do I need an umbrella in Rome?"
-  coreason llm --mcp "npx -y @modelcontextprotocol/server-filesystem ." "What is in README.md?"
+  coreason llm --mcp "python files.py" "What is in README.md?"
   coreason llm --json "Hello" | jq .usage
   coreason llm --base-url http://127.0.0.1:11434/v1 -m llama3.2 "Hello"
   coreason llm models anthropic
