@@ -580,13 +580,13 @@ class AgentStream:
         call_id = str(self.uuid())
         shown = {"name": _text("name", name), "arguments": _json("arguments", arguments)}
         answered = self._steps.approved(shown)
-        state = self._steps.approval_state(shown) if answered is None else None
-        changed = None if answered is None else answered.arguments
-        await self.tool_call(name, arguments if changed is None else changed, call_id)
-        if answered is None:
+        if isinstance(answered, dict):
+            await self.tool_call(name, arguments, call_id)
             text = question or approval_question(name, to_json(shown["arguments"]).decode())
-            await self.ask(text, call_id=call_id, state=state)
+            await self.ask(text, call_id=call_id, state=answered)
             raise ApprovalPending
+        changed = answered.arguments
+        await self.tool_call(name, arguments if changed is None else changed, call_id)
         if not answered.approved:
             refusal = f"Not approved: {answered.reason}" if answered.reason else "Not approved."
             await self.tool_result(call_id, refusal, is_error=True)

@@ -188,19 +188,15 @@ class Steps:
     async def waits(self) -> None:
         """Record that the agent has not begun, so that a death of its process is not its fault."""
 
-    def approved(self, shown: dict[str, Any]) -> AnsweredQuestion | None:
-        """Return the answer to the next approval that the agent asks for, None if there is none.
+    def approved(self, shown: dict[str, Any]) -> AnsweredQuestion | dict[str, Any]:
+        """Return the answer to the next approval, or the state of the question if there is none.
 
         Raises:
-            RuntimeError: the agent is not durable, or asks in a step.
+            RuntimeError: the agent is not durable, asks in a step, or a step has not ended.
         """
         raise RuntimeError(
             "approve() needs AgentApp(agent, durable=True): otherwise use ask() with a state"
         )
-
-    def approval_state(self, shown: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of the question for an approval."""
-        raise NotImplementedError
 
     def _check_open(self, outer: OpenStep | None) -> None:
         """Check that a step may be called inside another one."""
@@ -321,8 +317,8 @@ class JournaledSteps(Steps):
                 writer.replay = SilentReplay(state["notes"], writer.replay)
         return self._request
 
-    def approved(self, shown: dict[str, Any]) -> AnsweredQuestion | None:
-        """Return the answer to the next approval; raises like `Steps.approved`."""
+    def approved(self, shown: dict[str, Any]) -> AnsweredQuestion | dict[str, Any]:
+        """Return the answer to the next approval, or a state; raises like `Steps.approved`."""
         if self.current is not None:
             raise RuntimeError("approve() cannot be called in a step: call it before, or after it")
         writer = self._writer
@@ -333,11 +329,9 @@ class JournaledSteps(Steps):
         except ReplayError as error:
             writer.stop_at(error)
         writer.leave_replay()
-        return None if answer is None else AnsweredQuestion(**answer)
-
-    def approval_state(self, shown: dict[str, Any]) -> dict[str, Any]:
-        """Return the state of the question for an approval."""
-        asked = self._approvals.state(self._writer.journal, shown)
+        if answer is not None:
+            return AnsweredQuestion(**answer)
+        asked = self._approvals.state(writer.journal, shown)
         return {APPROVAL: {"root": self._root.hex, "request": self._request, **asked}}
 
     async def turns(self, load: LoadTurns, limit: int, max_bytes: int) -> Sequence[bytes]:
