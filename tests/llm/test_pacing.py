@@ -248,6 +248,42 @@ def test_calls_without_a_429_are_not_held_back() -> None:
     assert crowd.clock() - begun < 30 + 2.5
 
 
+def test_as_many_calls_as_were_admitted_are_sent_at_once_until_a_429() -> None:
+    crowd = Crowd(rate=1e9)
+    crowd.seconds = 0.5
+
+    def seconds_of_500() -> float:
+        begun = crowd.clock()
+        crowd.start(500)
+        crowd.run()
+        return crowd.clock() - begun
+
+    assert seconds_of_500() > 0.5
+    seconds_of_500()
+    assert seconds_of_500() == pytest.approx(0.5)
+    crowd.server.rate = 100
+    requests = crowd.server.requests
+    seconds_of_500()
+    assert not crowd.errors()
+    assert crowd.server.requests - requests > 900  # nobody could know that there is a limit now
+    crowd.clock.now += 60
+    requests = crowd.server.requests
+    seconds_of_500()
+    assert crowd.server.requests - requests <= 700
+
+
+def test_calls_one_after_the_other_do_not_let_many_be_sent_at_once() -> None:
+    crowd = Crowd()
+    for _ in range(400):
+        crowd.start(1)
+        crowd.run()
+    assert crowd.server.requests == 400
+    crowd.start(500)
+    crowd.run()
+    assert not crowd.errors()
+    assert crowd.server.requests <= 400 + 700
+
+
 def test_the_limit_is_forgotten_when_nobody_waits_for_it() -> None:
     pace, now = DeploymentPace(), 0.0
     for _ in range(12):

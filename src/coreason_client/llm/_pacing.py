@@ -3,9 +3,9 @@
 A deployment is a model behind a base URL, with one key. Without a shared rule each of 500 calls
 finds out alone that only 100 per second are admitted. The rules:
 
-* Unknown limit. Up to 50 requests run at a time as soon as they come. Further ones are sent at 250
-  per second, or at twice the highest rate without a 429, so that a 429 arrives before too many
-  requests are on their way.
+* Unknown limit. Up to 50 requests run at a time as soon as they come, or twice as many as have run
+  at a time since the last 429. Further ones are sent at 250 per second, or at twice the highest
+  rate without a 429, so that a 429 arrives before too many requests are on their way.
 * Closed. After a 429 nobody sends until the delay that it asks for is over.
 * Paced. If many calls are waiting by then, they are sent evenly, a little slower than requests were
   admitted before: those sent less those rejected. The rate grows with time, and the next 429 ends
@@ -44,6 +44,7 @@ class DeploymentPace:
         self._known = False  # the rate is that of the provider
         self._highest = 0  # requests in a second without a 429
         self._running = 0  # requests without an answer
+        self._burst = _BURST
         self._since = self._start = _NEVER  # when the last second, and this one, began
         self._sent = self._before = 0  # in this second or phase, and in the second before
         self._rejected = 0
@@ -62,6 +63,10 @@ class DeploymentPace:
     def wait(self, turn: float | None, now: float) -> tuple[float, float]:
         """Return the seconds before a call may send, and its turn; at 0 it counts as sent."""
         with self._lock:
+            if turn is None and self._is_free(now):
+                self._sent += 1
+                self._running += 1
+                return 0.0, 0.0
             self._advance(now)
             unused = self._unused
             if turn is None:
@@ -87,12 +92,16 @@ class DeploymentPace:
     def answered(self) -> None:
         """Record the end of a request."""
         with self._lock:
-            self._running = max(0, self._running - 1)
+            running = self._running
+            if 2 * running > self._burst and not self._known and self._rejected_at is None:
+                self._burst = 2 * running
+            self._running = max(0, running - 1)
 
     def reject(self, phase: int, delay: float, now: float) -> None:
         """Record a 429 for a request of a phase, which asks for a delay."""
         with self._lock:
             self._rejected += 1
+            self._burst = _BURST
             if phase != self.phase:
                 return  # it was sent before others found out
             if self._rejected_at is None:
@@ -104,6 +113,15 @@ class DeploymentPace:
         """Let another call have the turn of a call that was cancelled."""
         with self._lock:
             heappush(self._unused, turn)
+
+    def _is_free(self, now: float) -> bool:
+        """Return True if no rule applies to a new request: this is the usual case, and quick."""
+        return (
+            self._running < self._burst
+            and not (self._known or self._unused)
+            and self._rejected_at is None
+            and now - self._start < _SECOND
+        )
 
     def _advance(self, now: float) -> None:
         if self._rejected_at is not None:
@@ -152,7 +170,7 @@ class DeploymentPace:
         return first + (now - start) * self._rate
 
     def _due(self, turn: float) -> float:
-        if not self._known and self._running < _BURST:
+        if not self._known and self._running < self._burst:
             return _NEVER
         start, first = self._base
         return start + (turn - first) / self._rate
