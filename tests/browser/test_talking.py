@@ -53,8 +53,14 @@ async def decided(stream: AgentStream, site: Site) -> None:
     await stream.write(f"approved: {answered.approved}, reason: {answered.reason}.")
 
 
+async def hears(stream: AgentStream, site: Site) -> None:
+    """Answer a message that another agent did not read."""
+    await stream.write("At last.")
+
+
 ALL = {
     **SCRIPTS,
+    "hello?": hears,
     "talk": talk,
     "deaf": deaf,
     "fails": fails,
@@ -165,6 +171,25 @@ def test_a_message_that_was_not_read_says_so(
     site.gate.set()
     wait_for(page, status)
     expect(said).to_have_class(re.compile(r"\bunread\b"))
+
+
+@pytest.mark.parametrize("question", ["deaf", "fails"])
+def test_a_message_that_was_not_read_is_answered_next(
+    serve: Serve, tabs: Tabs, question: str
+) -> None:
+    site = serve(ALL, inbox=True, on_busy="wait")
+    page = tabs.open(site.url)
+    field = begin(page, question)
+    field.fill("hello?")
+    with page.expect_response("**/messages"):
+        field.press("Enter")
+    site.gate.set()
+    expect(page.get_by_test_id("answer")).to_have_count(2)
+    expect(page.get_by_test_id("answer").last).to_contain_text("At last.")
+    expect(page.get_by_test_id("question").last).to_have_text("hello?")
+    page.reload()
+    expect(page.get_by_test_id("answer").last).to_contain_text("At last.")
+    expect(page.get_by_test_id("answer")).to_have_count(2)
 
 
 @pytest.mark.proves("PAGE-approve")

@@ -29,6 +29,11 @@ AGENT = textwrap.dedent(
             while not Path("go").exists():
                 await asyncio.sleep(0.02)
             await stream.write("and ended")
+        elif asked == "deaf":
+            await stream.write("begun ")
+            while not await stream.inbox._store.messages():  # they have arrived, and stay unread
+                await asyncio.sleep(0.02)
+            await stream.write("and ended")
         elif asked == "ask":
             call = await stream.tool_call("delete", {"path": "x"})
             await stream.ask("May I call delete?", call_id=call)
@@ -57,6 +62,21 @@ def url(folder: Path) -> Iterator[str]:
     with Process("serve", "saying:agent", "--inbox", "--port", "0", cwd=folder) as process:
         [found] = re.findall(r"at (http://127\.0\.0\.1:\d+)", process.expect("}'\n"))
         yield found
+
+
+def test_what_the_agent_did_not_read_is_answered_next(tmp_path: Path) -> None:
+    (tmp_path / "deaf.py").write_text(AGENT)
+    options = ("--inbox", "--on-busy", "wait", "--port", "0")
+    with Process("serve", "deaf:agent", *options, cwd=tmp_path) as process:
+        [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", process.expect("}'\n"))
+        with Session("chat", "--url", url) as talk:
+            talk.say("deaf")
+            talk.sees("begun")
+            talk.send("/say are you there?\r")
+            talk.sees("The agent did not read your message in time. It answers it now.")
+            talk.sees("You asked are you there?")
+            talk.at_prompt()
+            talk.send("\x04")
 
 
 def test_a_message_goes_to_the_running_agent_and_other_lines_wait(url: str) -> None:

@@ -11,6 +11,7 @@ _QUESTIONS = "tests/server/engine/test_answered_questions.py"
 _APPROVE = "tests/server/durable/test_approve.py"
 _INBOX = "tests/server/test_inbox.py"
 _BUSY = "tests/server/test_on_busy.py"
+_UNREAD = "tests/server/test_unread_turn.py"
 _FOLLOWING = "tests/server/test_following.py"
 _APPROVALS = "tests/llm/tools/test_approvals.py"
 _AGENT = "tests/agents/test_approvals.py"
@@ -75,8 +76,8 @@ MUTANTS = (
     Mutant(
         "deaths while a message waits count as its restarts",
         f"{_ENGINE}/_order.py",
-        "                await stream._steps.waits()\n",
-        "",
+        "                await stream._steps.waits()\n                await self._wait(earlier)",
+        "                await self._wait(earlier)",
         (_BUSY,),
     ),
     Mutant(
@@ -264,8 +265,8 @@ MUTANTS = (
     Mutant(
         "ids change in the turn that answers",
         f"{_ENGINE}/_steps.py",
-        'self._root, self._request = UUID(state["root"]), parse_stored(state["request"])',
-        'self._request = parse_stored(state["request"])',
+        'self._root, self._asked = UUID(state["root"]), parse_stored(state["request"])',
+        'self._asked = parse_stored(state["request"])',
         (_APPROVE,),
     ),
     Mutant(
@@ -281,5 +282,40 @@ MUTANTS = (
         "if answering is not None and await self._find(request.request_id) is None:",
         "if False:",
         (_QUESTIONS,),
+    ),
+    Mutant(
+        "messages that were not read become a turn under every policy",
+        f"{_ENGINE}/_producers.py",
+        'self._options.on_busy == "wait" and ',
+        "",
+        (_UNREAD,),
+    ),
+    Mutant(
+        "a message before a question answers it",
+        f"{_ENGINE}/_producers.py",
+        "not (asks or is_own)",
+        "not is_own",
+        (_UNREAD,),
+    ),
+    Mutant(
+        "a turn has the messages that the agent has read after all",
+        f"{_ENGINE}/_order.py",
+        "for one in found if one.id in named]",
+        "for one in found]",
+        (_UNREAD,),
+    ),
+    Mutant(
+        "the messages of a turn are not stored before it starts",
+        f"{_ENGINE}/_order.py",
+        "            await log.tasks.start(own.stream_id, own.epoch, question)\n",
+        "",
+        (_UNREAD,),
+    ),
+    Mutant(
+        "the messages that a used-up agent did not read are lost",
+        f"{_ENGINE}/_takeover.py",
+        "named = await self._producers.name_unread(request, meta, unread)",
+        'named = {"not_delivered": unread}',
+        (_UNREAD,),
     ),
 )

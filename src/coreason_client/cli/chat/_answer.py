@@ -3,14 +3,21 @@
 import shlex
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from uuid import uuid4
+from uuid import UUID, uuid4
 
-from coreason_client import CAPConnectionError, CAPRuntimeError, PacketStream, ServiceRequest
+from coreason_client import (
+    CAPConnectionError,
+    CAPRuntimeError,
+    PacketStream,
+    Position,
+    ServiceRequest,
+)
 from coreason_client.cap.answer import WITH_REWINDS, starts_over
 from coreason_manifest.definitions.message import (
     BlobPart,
@@ -27,7 +34,7 @@ from coreason_manifest.definitions.session import SessionContext
 from .._attached import Attached, FileText, file_content, type_of_name
 from .._text import encodable
 from ..exits import ExitCode, Failure
-from ..output import open_output
+from ..output import open_output, print_dimmed
 from ..prompt import LineReader
 from ._packets import PacketPresenter, text_of
 from ._service import ChatService
@@ -132,14 +139,15 @@ def ask(
         service.client.assist(request, rewinds=output.can_rewind) as packets,
         _explained(service.url),
     ):
-        _show(service, packets, presenter, received)
-    if service.proxy is None:
-        return
-    delivery = compare(received, service.read_directly(request))
-    cuts, kills = service.cuts() - cuts_before, service.kills() - kills_before
-    presenter.report(delivery.summary(cuts, packets.reconnects, kills))
-    if delivery.same_stream and not delivery.intact:
-        raise Failure("the answer received differs from the one logged", ExitCode.PROTOCOL)
+        _show(service, packets, partial(_stop, service, packets), presenter, received)
+    if (following := _next_stream(received)) is not None and packets.position is not None:
+        _show_next(service, conversation, packets.position, following, as_json=as_json)
+    if service.proxy is not None:
+        cuts, kills = service.cuts() - cuts_before, service.kills() - kills_before
+        delivery = compare(received, service.read_directly(request))
+        presenter.report(delivery.summary(cuts, packets.reconnects, kills))
+        if delivery.same_stream and not delivery.intact:
+            raise Failure("the answer received differs from the one logged", ExitCode.PROTOCOL)
 
 
 @contextmanager
@@ -160,9 +168,41 @@ def _explained(url: str) -> Iterator[None]:
         raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
 
 
+def _next_stream(received: Sequence[Packet]) -> UUID | None:
+    """Return the stream that answers what the agent was told and did not read, None without."""
+    end = received[-1].p if received else None
+    found = end.get("next_stream") if isinstance(end, dict) else None
+    return None if found is None else UUID(found)
+
+
+def _show_next(
+    service: ChatService, conversation: str, after: Position, stream_id: UUID, *, as_json: bool
+) -> None:
+    """Show the answer to what the agent was told and did not read; raises as `ask`."""
+    print_dimmed("The agent did not read your message in time. It answers it now.")
+    presenter = PacketPresenter(open_output(as_json=as_json))
+    with service.client.follow_conversation(conversation, after) as following:
+        packets = _packets_of(following, stream_id)
+        _show(service, packets, partial(service.cancel, stream_id), presenter, [])
+
+
+def _packets_of(following: Iterable[Packet], stream_id: UUID) -> Iterator[Packet]:
+    for packet in following:
+        if packet.stream_id == stream_id:
+            yield packet
+            if packet.is_last:
+                return
+
+
+def _stop(service: ChatService, packets: PacketStream) -> None:
+    packets.close()
+    service.cancel(packets.stream_id or packets.response_headers.get("x-stream-id"))
+
+
 def _show(
     service: ChatService,
-    packets: PacketStream,
+    packets: Iterable[Packet],
+    stop: Callable[[], None],
     presenter: PacketPresenter,
     received: list[Packet],
 ) -> None:
@@ -180,8 +220,7 @@ def _show(
                     service.killer.received(packet)
     except (KeyboardInterrupt, BrokenPipeError):
         # The rest of the answer is not wanted, so the agent can stop.
-        packets.close()
-        service.cancel(packets.stream_id or packets.response_headers.get("x-stream-id"))
+        stop()
         raise
 
 

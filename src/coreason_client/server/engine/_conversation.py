@@ -18,12 +18,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
 from coreason_manifest.definitions.message import ChatMessage, Role
+from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._off_loop import LARGE_BODY
@@ -39,6 +40,7 @@ __all__ = [
     "StoredQuestion",
     "StoredTurn",
     "Turn",
+    "UnreadTurn",
     "answer_to",
     "answered_stream",
     "as_turns",
@@ -68,6 +70,7 @@ __all__ = [
     "stored_turns",
     "thread_of",
     "turn_of",
+    "unread_turn",
     "waiting_request",
 ]
 
@@ -78,6 +81,7 @@ MAX_HISTORY_BYTES = 1024 * 1024
 _MESSAGES = TypeAdapter(list[ChatMessage])
 _OUTCOME_KEY = "outcome"
 _ASKED_KEY = "asked"
+_ANSWER_KEY = "answer"  # in the metadata of a request
 _CLAIM_KEY = "claim"
 _WAITS_KEY = "waits"
 _YES: Final = frozenset({"approve", "approved", "ok", "okay", "y", "yes"})
@@ -137,6 +141,34 @@ class RequestWithHistory(ServiceRequest):
     keeps_turn: bool = False
     has_instructions: bool = False
     thread: str = ""
+
+
+class UnreadTurn(ServiceRequest):
+    """The request for the messages that an agent did not read before its end.
+
+    Attributes:
+        unread_of: the stream of that agent. Its last packet names the messages, so they are added
+            when it has ended.
+    """
+
+    unread_of: UUID
+
+
+def unread_turn(request: ServiceRequest, stream_id: UUID) -> UnreadTurn:
+    """Return the request for the messages that the agent of a request did not read."""
+    asked, name = request.payload, uuid5(stream_id, "unread")
+    payload = AgentRequest(
+        request_id=name,
+        session_id=asked.session_id,
+        root_request_id=asked.root_request_id,
+        parent_request_id=asked.request_id,
+        messages=[],
+        capabilities=asked.capabilities,
+        # They do not answer a question that this request has answered.
+        metadata={key: value for key, value in asked.metadata.items() if key != _ANSWER_KEY},
+    )
+    context = request.context
+    return UnreadTurn(request_id=name, context=context, payload=payload, unread_of=stream_id)
 
 
 def keeps_turn(request: ServiceRequest) -> bool:
@@ -318,6 +350,8 @@ def parse_request(stored: bytes) -> tuple[ServiceRequest, dict[str, str]]:
 
 def parse_stored(request: dict[str, Any]) -> ServiceRequest:
     """Parse a request that was written as JSON."""
+    if "unread_of" in request:
+        return UnreadTurn.model_validate(request)
     kind = RequestWithHistory if "earlier" in request else ServiceRequest
     return kind.model_validate(request)
 
@@ -415,7 +449,7 @@ def answer_to(asked: StoredQuestion, request: ServiceRequest) -> AnsweredQuestio
 def _given_answer(request: ServiceRequest) -> dict[str, Any]:
     """Return the answer in the metadata of a request, from a client of any protocol."""
     metadata = request.payload.metadata
-    given = metadata.get("answer")
+    given = metadata.get(_ANSWER_KEY)
     if isinstance(page := metadata.get("ai_sdk"), dict):
         given = page.get("approval")
     if isinstance(run := metadata.get("ag_ui"), dict) and run.get("resume"):

@@ -13,7 +13,7 @@ it found before, and nothing at the others until it has done everything again.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -120,18 +120,20 @@ class Inbox:
         """The messages that the agent got, known once it is sealed."""
         self._is_read = False
         self._arrived = asyncio.Event()
+        self.name_unread: Callable[[list[str]], Awaitable[dict[str, Any]]] = _name
+        """Returns what the last packet says of the messages with these ids."""
 
     def wake(self) -> None:
         """Look at once: a message has arrived in this process."""
         self._arrived.set()
 
-    async def seal(self) -> list[str]:
-        """Accept no more messages; return the ids of those that the agent did not get."""
+    async def seal(self) -> dict[str, Any]:
+        """Accept no more messages; return what is said of those that the agent did not get."""
         if self._unread is None:
             messages = await self._store.seal()
             self._unread = [message.id for message in messages[self._taken :]]
             self.heard += [message.text for message in messages[: self._taken]]
-        return self._unread
+        return await self.name_unread(self._unread)
 
     async def waiting(self) -> list[InboxMessage]:
         """Return the messages that have arrived, without waiting for more.
@@ -193,6 +195,10 @@ class Inbox:
         if not known:
             self._taken += len(found)
         return [InboxMessage(*one) for one in taken["messages"]]
+
+
+async def _name(unread: list[str]) -> dict[str, Any]:
+    return {"not_delivered": unread} if unread else {}
 
 
 def taken_in(journal: Journal) -> int:

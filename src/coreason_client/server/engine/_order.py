@@ -8,25 +8,41 @@ before it have ended, and the list is read only up to there.
 The log has the whole request of an agent that waits, so that another process can start it if this
 one dies. When its turn comes, the question replaces the request: that is fenced like an append, so
 of several processes one starts it.
+
+The messages that an agent did not read become a turn. It is opened before the end of that agent's
+stream is written, and waits for it like any other: so it exists whoever dies. Only the last packet
+says which messages it has. If that names none, because another process has gone on with the agent
+meanwhile, there is nothing to do.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
+from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import OnBusy
+from ..durable._packets import logged_packets
+from ..durable._replay import Logged
 from ..errors import PositionGone, UnknownStream
 from ..log.base import Conversation, StreamLog, StreamMeta
 from ..log.tasks import TaskLog
 from ..stream import AgentStream
 from ._agent import Runner
-from ._conversation import dump_mark, dump_question, marks_in, thread_of
-from ._ending import CONVERSATION_BUSY
+from ._conversation import (
+    UnreadTurn,
+    dump_mark,
+    dump_question,
+    dump_request,
+    marks_in,
+    thread_of,
+)
+from ._ending import CANCELLED, CONVERSATION_BUSY
+from ._inbox import InboxStore
 from ._producer import Producer
 
 __all__ = ["Order", "place_of"]
@@ -74,6 +90,11 @@ class Order:
         async def run(request: ServiceRequest, stream: AgentStream) -> None:
             principal, own = stream._writer.turns.principal, stream.stream_id
             place = await self.enter(principal, request, own)
+            if isinstance(request, UnreadTurn) and not request.payload.messages:
+                request = await self._with_messages(principal, request, stream)
+                if not request.payload.messages:
+                    await stream.fail(CANCELLED.code, "The agent has read all messages after all.")
+                    return
             while earlier := await self._unfinished(place, own):
                 if self._policy == "reject":
                     await stream.fail(CONVERSATION_BUSY.code, CONVERSATION_BUSY.message)
@@ -114,6 +135,38 @@ class Order:
             question = dump_question(principal, request)
             await log.tasks.start(stream_id, stream._writer._meta.epoch, question)
             self.unstarted.discard(stream_id)
+
+    async def _with_messages(
+        self, principal: str, request: UnreadTurn, stream: AgentStream
+    ) -> UnreadTurn:
+        """Wait for the end of the stream before, and return the request with its unread messages.
+
+        They are stored with the request: that end may be dropped before the turn comes.
+
+        Raises:
+            Fenced: another process has the stream.
+            LogError: the log does not answer.
+        """
+        log, own = self._log, stream._writer._meta
+        messages: list[ChatMessage] = []
+        with suppress(UnknownStream):
+            while (meta := await log.meta(request.unread_of)).outcome is None:
+                await stream._steps.waits()
+                await self._wait([meta])
+            before = meta.last_seq - 1
+            with closing(log.follow(meta.stream_id, before, meta.epoch_of(before))) as follower:
+                entries = (await follower.next(1, 0)).entries
+            named = [id_ for end in logged_packets(meta.last_seq, entries) for id_ in _unread(end)]
+            found = await InboxStore(log, meta).messages()
+            messages = [ChatMessage.user(one.text) for one in found if one.id in named]
+        payload = request.payload.model_copy(update={"messages": messages})
+        request = request.model_copy(update={"payload": payload})
+        stream._request = stream._writer.request = stream._writer.turns.request = request
+        if messages and log.outlives_process and isinstance(log, TaskLog):
+            waits = own.agent is None
+            question = dump_request(principal, request, {}, waits=waits)
+            await log.tasks.start(own.stream_id, own.epoch, question)
+        return request
 
     async def busy(self, principal: str, request: ServiceRequest) -> list[UUID]:
         """Return the streams of the conversation of a request that have not ended.
@@ -178,6 +231,13 @@ class Order:
             await asyncio.wait(here, timeout=_POLL_SECONDS, return_when=wait)
         else:
             await asyncio.sleep(_POLL_SECONDS)
+
+
+def _unread(end: Logged) -> list[str]:
+    """Return the ids of messages that the last packet of a stream names."""
+    details = end.content.get("details") if isinstance(end.content, dict) else None
+    found: list[str] = (details or end.content or {}).get("not_delivered", [])
+    return found
 
 
 def place_of(principal: str, thread: str) -> Conversation:

@@ -57,7 +57,7 @@ class Runtime:
         self.options = options
         quotas = Quotas(options, quotas_of(log))
         self.producers = Producers(
-            *(runner, log, options, metrics, tracing),
+            *(runner, log, options, owner, metrics, tracing),
             on_unwritten=self._keep_unwritten_end,
             quotas=quotas,
         )

@@ -260,7 +260,7 @@ class JournaledSteps(Steps):
     def __init__(self, writer: DurableWriter) -> None:
         super().__init__(writer.stream_id)
         self._writer = writer
-        self._request = writer.request
+        self._asked: ServiceRequest | None = None  # of the turn that asked for an approval
         self._approvals = Approvals()
         self.attempt = writer.journal.attempt
 
@@ -313,9 +313,9 @@ class JournaledSteps(Steps):
             if answered is not None:
                 state = answered.state[APPROVAL]
                 self._approvals = Approvals(state, asdict(replace(answered, state=None)))
-                self._root, self._request = UUID(state["root"]), parse_stored(state["request"])
+                self._root, self._asked = UUID(state["root"]), parse_stored(state["request"])
                 writer.replay = SilentReplay(state["notes"], writer.replay)
-        return self._request
+        return self._asked or writer.request
 
     def approved(self, shown: dict[str, Any]) -> AnsweredQuestion | dict[str, Any]:
         """Return the answer to the next approval, or a state; raises like `Steps.approved`."""
@@ -332,7 +332,13 @@ class JournaledSteps(Steps):
         if answer is not None:
             return AnsweredQuestion(**answer)
         asked = self._approvals.state(writer.journal, shown)
-        return {APPROVAL: {"root": self._root.hex, "request": self._request, **asked}}
+        return {
+            APPROVAL: {
+                "root": self._root.hex,
+                "request": self._asked or self._writer.request,
+                **asked,
+            }
+        }
 
     async def turns(self, load: LoadTurns, limit: int, max_bytes: int) -> Sequence[bytes]:
         """Return the latest turns of the conversation; a restarted agent gets the same ones."""

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 from uuid import UUID
 
 from coreason_manifest.definitions.service import ServiceRequest
@@ -164,7 +165,8 @@ class Takeover:
             if not meta.cancel_requested:
                 _log_lines.restarts_used_up(meta, restarts.failed, restarts.total)
             unread = await self._unread(meta, journal)
-            await self._end(claim, cancelled=meta.cancel_requested, unread=unread)
+            named = await self._producers.name_unread(request, meta, unread)
+            await self._end(claim, cancelled=meta.cancel_requested, details=named)
             return
         restart = _Restart(claim, meta, journal, request, trace)
         if self._slots.is_suspect(restarts.failed) and not restarts.handed_over:
@@ -233,10 +235,12 @@ class Takeover:
         messages = await InboxStore(self._log, meta).seal()
         return [message.id for message in messages[taken_in(journal) :]]
 
-    async def _end(self, claim: Claim, *, cancelled: bool, unread: Sequence[str] = ()) -> None:
+    async def _end(
+        self, claim: Claim, *, cancelled: bool, details: Mapping[str, Any] | None = None
+    ) -> None:
         error = CANCELLED if cancelled else PRODUCER_LOST
-        if unread:
-            error = error.model_copy(update={"details": {"not_delivered": unread}})
+        if details:
+            error = error.model_copy(update={"details": details})
         try:
             await self._orphans.close_claim(claim, error)
         except Fenced:

@@ -217,10 +217,10 @@ class StreamWriter:
 
     async def _last_frame(self, op: StreamOpCode, p: Any) -> bytes:
         """Return the frame of the last packet, which names the messages that were not delivered."""
-        unread: dict[str, list[str]] = {}
+        unread: dict[str, Any] = {}
         # Readers must get an error in any case.
         with suppress(*((LogError,) if op is StreamOpCode.ERROR else ())):
-            unread = {"not_delivered": found} if (found := await self.turns.seal()) else {}
+            unread = await self.turns.seal()
         if unread and op is StreamOpCode.ERROR:
             p = p.model_copy(update={"details": {**(p.details or {}), **unread}})
         elif unread:
@@ -296,33 +296,34 @@ class StreamTurns:
     """Reads and stores turns.
 
     `asked` is the question to the user with which the stream ends. `seal` refuses more messages for
-    the stream, and returns the ids of those that the agent did not get; `heard` then has the rest.
+    the stream, and returns what the last packet says of those that the agent did not get; `heard`
+    then has the rest.
     """
 
     __slots__ = (
         "_conversation",
         "_log",
         "_meta",
-        "_request",
         "asked",
         "heard",
         "principal",
+        "request",
         "seal",
     )
 
     def __init__(self, request: ServiceRequest, meta: StreamMeta, log: StreamLog) -> None:
         self.principal = meta.principal
         self.asked: StoredQuestion | None = None
-        self.seal: Callable[[], Awaitable[list[str]]] = _nothing_unread
+        self.seal: Callable[[], Awaitable[dict[str, Any]]] = _nothing_unread
         self.heard: Sequence[str] = ()
-        self._request = request
+        self.request = request
         self._meta = meta
         self._log = log
         self._conversation = conversation_of(meta.principal, request)
 
     async def latest(self, limit: int) -> Sequence[bytes]:
         """Return the latest turns of the conversation, as they are stored."""
-        given = given_turns(self._request, limit)
+        given = given_turns(self.request, limit)
         return await self._log.turns(self._conversation, limit) if given is None else given
 
     async def store(self, answer: str, error: str | None) -> None:
@@ -336,7 +337,7 @@ class StreamTurns:
         if self.asked is not None and error is None:
             asked_by = stream_id
             await add(asked_in(self.principal, stream_id), stream_id, dump_asked(self.asked), epoch)
-        question = question_of(self.principal, self._request)
+        question = question_of(self.principal, self.request)
         if question.conversation is not None:
             messages = [*question.messages, *map(ChatMessage.user, self.heard)]
             turn = make_turn(messages, answer, error)
@@ -354,7 +355,7 @@ class StreamTurns:
 
     async def _question(self) -> tuple[Conversation, StoredQuestion] | None:
         """Return the question that the request answers, and where it is stored."""
-        asker = answered_stream(self._request, await self.latest(1))
+        asker = answered_stream(self.request, await self.latest(1))
         if asker is None:
             return None
         place = asked_in(self.principal, asker)
@@ -371,7 +372,7 @@ class StreamTurns:
         if (found := await self._question()) is None:
             return None
         place, asked = found
-        answer = answer_to(asked, self._request)
+        answer = answer_to(asked, self.request)
         await log.add_turn(place, stream_id, dump_claim(stream_id, approves=answer.approved))
         return answer if await answering_stream(log, place, stream_id) == stream_id else None
 
@@ -392,8 +393,8 @@ async def answering_stream(
     return None
 
 
-async def _nothing_unread() -> list[str]:
-    return []
+async def _nothing_unread() -> dict[str, Any]:
+    return {}
 
 
 async def _dump(turn: Turn, earlier: Sequence[StoredTurn], asked_by: UUID | None) -> bytes:

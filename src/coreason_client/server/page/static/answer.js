@@ -42,7 +42,8 @@ export class Answer {
     this.packets = []; // valid ones
     this.placed = 0; // how many of the user's messages are in the queue
     this.bubbles = new Map(); // their elements by id
-    this.unread = []; // ids of messages that came too late
+    this.unread = []; // texts of messages that came too late
+    this.nextStream = null; // which answers them
     this.waitingCall = null; // the id of the call for which the agent asks for a permission
     this.blocks = new Blocks();
     this.live = null; // the element of the block that is being written
@@ -205,18 +206,21 @@ export class Answer {
     const bubble = said(message.text);
     this.bubbles.set(message.id, bubble);
     this.append(bubble);
-    this.markUnread(this.unread);
+    this.markUnread(this.ending);
   }
 
-  /** Mark messages that were stored, and that the agent did not read before its end. */
-  markUnread(ids) {
-    this.unread = Array.isArray(ids) ? ids : [];
-    for (const id of this.unread) this.bubbles.get(id)?.classList.add("unread");
+  /** Mark messages that were stored, and that the agent did not read before its end; another stream may answer them. */
+  markUnread(end) {
+    this.ending = end;
+    const ids = Array.isArray(end?.not_delivered) ? end.not_delivered : [];
+    for (const id of ids) this.bubbles.get(id)?.classList.add("unread");
+    this.unread = this.said.filter((message) => ids.includes(message.id)).map((message) => message.text);
+    this.nextStream = end?.next_stream ?? null;
   }
 
   showClose(payload) {
     this.endText();
-    this.markUnread(payload?.not_delivered);
+    this.markUnread(payload);
     if (payload?.reason === "input_required") this.append(notice("info", "The agent waits for your answer.", "", this.waitingCall ? approval(this.decide) : null));
     if (payload?.reason === "auth_required") this.append(notice("info", "The agent waits for an authorization."));
   }

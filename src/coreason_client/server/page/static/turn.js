@@ -142,7 +142,7 @@ export class Turn {
       return this.finish("left");
     }
     this.error = error;
-    this.answer.markUnread(error?.streamError?.details?.not_delivered);
+    this.answer.markUnread(error?.streamError?.details);
     if (error?.streamError?.code === "cancelled") {
       await this.finish("cancelled");
       this.answer.addNotice(notice("info", "Stopped", "The agent no longer works on it."));
