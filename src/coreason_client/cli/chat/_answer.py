@@ -140,8 +140,7 @@ def ask(
         _explained(service.url),
     ):
         _show(service, packets, partial(_stop, service, packets), presenter, received)
-    if (following := _next_stream(received)) is not None and packets.position is not None:
-        _show_next(service, conversation, packets.position, following, as_json=as_json)
+    _show_next(service, conversation, packets.position, received, as_json=as_json)
     if service.proxy is not None:
         cuts, kills = service.cuts() - cuts_before, service.kills() - kills_before
         delivery = compare(received, service.read_directly(request))
@@ -168,17 +167,20 @@ def _explained(url: str) -> Iterator[None]:
         raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
 
 
-def _next_stream(received: Sequence[Packet]) -> UUID | None:
-    """Return the stream that answers what the agent was told and did not read, None without."""
-    end = received[-1].p if received else None
-    found = end.get("next_stream") if isinstance(end, dict) else None
-    return None if found is None else UUID(found)
-
-
 def _show_next(
-    service: ChatService, conversation: str, after: Position, stream_id: UUID, *, as_json: bool
+    service: ChatService,
+    conversation: str,
+    after: Position | None,
+    received: Sequence[Packet],
+    *,
+    as_json: bool,
 ) -> None:
-    """Show the answer to what the agent was told and did not read; raises as `ask`."""
+    """Show the answer to what the agent was told and did not read, if any; raises as `ask`."""
+    end = received[-1].p if received else None
+    named = end.get("next_stream") if isinstance(end, dict) else None
+    if named is None:
+        return
+    stream_id = UUID(named)
     print_dimmed("The agent did not read your message in time. It answers it now.")
     presenter = PacketPresenter(open_output(as_json=as_json))
     with service.client.follow_conversation(conversation, after) as following:
