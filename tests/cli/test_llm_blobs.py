@@ -48,6 +48,7 @@ def test_data_becomes_a_reference(prefix: str) -> None:
         DATA[: MIN_LENGTH - 4],
         DATA + "\n",
         DATA[:-1],
+        f"{DATA[:-3]}x==",  # it decodes to the same bytes
         "Z" * (MIN_LENGTH - 1) + "\u00e9",
         "a b" * 200,
     ],
