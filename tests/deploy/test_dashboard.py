@@ -7,7 +7,6 @@ The dashboard shows all of them, and `docs/operating.md` describes all of them.
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,12 @@ from coreason_client.server import AgentApp, running
 from tests.each import each
 from tests.server.peer import LIMIT
 
+from .install import program
 from .promql import Use, uses
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
-PROMTOOL = shutil.which("promtool")
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 LEFT_OUT: set[str] = set()  # metrics that have no panel, each with a reason
 SCRAPE_LABELS = {"instance", "job"}  # added by Prometheus
@@ -157,7 +156,6 @@ def test_no_expression_divides_by_what_may_be_zero() -> None:
             ), expression
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool here (Debian: prometheus)")
 @pytest.mark.parametrize(
     "command",
     [
@@ -167,7 +165,7 @@ def test_no_expression_divides_by_what_may_be_zero() -> None:
 )
 def test_prometheus_accepts_the_alerts_and_they_end(command: list[str]) -> None:
     ran = subprocess.run(
-        [str(PROMTOOL), *command], capture_output=True, text=True, timeout=60, check=False
+        [program("promtool"), *command], capture_output=True, text=True, timeout=60, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
