@@ -19,6 +19,7 @@ import pytest
 
 from coreason_client import CAPClient
 from coreason_client.testing import ChaosProxy, ConnectionPlan
+from tests.browser import tools
 from tests.preloaded import run_preloaded
 from tests.server.log import postgres_server, valkey_server
 from tests.server.program import PATIENCE, Program
@@ -28,6 +29,13 @@ from .release_peer import HELD_AT, WORDS
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("release_peer.py").read_text()
 COUNTED = "".join(f"{number} " for number in range(1, WORDS + 1))
+JAVASCRIPT = """
+const [module, url] = process.argv.slice(-2);
+const { CAPClient } = await import(module);
+for await (const text of new CAPClient(url, { getKey: () => "key" }).chat("chat")) {
+  process.stdout.write(text);
+}
+"""
 Version = Literal["release", "tree"]
 
 
@@ -59,7 +67,7 @@ Source = Callable[[Version], Path]
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
     """Return the folder with the packages of a version."""
-    archive = git("archive", "--format=tar", RELEASE, "src")
+    archive = git("archive", "--format=tar", RELEASE, "src", "js")
     if archive is None:
         pytest.skip("not a git checkout")
     folder = tmp_path_factory.mktemp("release")
@@ -121,6 +129,27 @@ def test_a_client_reads_from_a_server_of_the_other_version(
         assert proxy.faults >= 2
     assert Path(read.pop("from")).parents[1] == client
     assert read == expected
+
+
+@PAIRS
+def test_a_client_in_javascript_reads_from_a_server_of_the_other_version(
+    first: Version, second: Version, source: Source, tmp_path: Path
+) -> None:
+    server = source(second)
+    with (
+        serving(server, *address("sqlite", tmp_path)) as process,
+        ChaosProxy(url_of(process, server), plan=[ConnectionPlan("cut", 5000)]) as proxy,
+    ):
+        module = (source(first).parent / "js" / "coreason.js").as_uri()
+        done = subprocess.run(
+            [tools.node(), "--input-type=module", "--eval", JAVASCRIPT, module, proxy.url],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, f"chat {COUNTED}"), done.stderr
+        assert proxy.faults == 1
 
 
 def address(kind: str, folder: Path) -> tuple[str, str, str]:
