@@ -328,6 +328,7 @@ def test_pods_are_spread_protected_and_without_rights() -> None:
     selectors += [budget["spec"]["selector"], policy["spec"]["podSelector"]]
     assert all(selector == {"matchLabels": labels} for selector in selectors)
     assert budget["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     [incoming] = policy["spec"]["ingress"]
     [container] = spec["containers"]
