@@ -69,6 +69,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
     """Return the folder with the packages of a version."""
     archive = git("archive", "--format=tar", RELEASE, "src", "js")
     if archive is None:
+        if (ROOT / ".git").exists():
+            pytest.fail("git cannot read this checkout: does it belong to another user?")
         pytest.skip("not a git checkout")
     folder = tmp_path_factory.mktemp("release")
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
