@@ -37,7 +37,7 @@ SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_can
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser postgres test quick test-for picture fuzz soak mutants tck docs bench build clean
+.PHONY: help install chat page check sync proto browser postgres deploy-tools test quick test-for picture fuzz soak mutants tck docs bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 16
@@ -71,7 +71,7 @@ chat: $(CHAT_INSTALLED) ## talk to the built-in agent; MESSAGE="..." asks one qu
 page: $(CHAT_INSTALLED) ## talk to the built-in agent in a browser, and cut its connections
 	@$(BIN)/coreason serve --port 0 --open --chaos
 
-check: $(INSTALLED) browser postgres ## run ruff, mypy --strict, and the checks of generated files, imports, deployment and documents
+check: $(INSTALLED) browser postgres deploy-tools ## run ruff, mypy --strict, and the checks of generated files, imports, deployment and documents
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python scripts/generate_proto.py --check
 	$(BIN)/ruff check .
@@ -91,6 +91,9 @@ browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if
 
 postgres: $(INSTALLED) ## install Postgres and PgBouncer for the tests, if they are missing
 	@$(BIN)/python -m tests.server.log.install_postgres
+
+deploy-tools: $(INSTALLED) ## unpack promtool and nginx for the tests of deploy, if they are missing
+	@$(BIN)/python -m tests.deploy.install
 
 test: $(INSTALLED) browser postgres ## run all tests but those of `make check`; both together are everything
 	@# Each process takes a run of neighbouring files, so few of them start the same servers.

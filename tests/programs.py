@@ -30,11 +30,11 @@ def is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def run(*command: str) -> bool:
+def run(*command: str, cwd: str | None = None) -> bool:
     """Run a program that installs something; print its last words and return False if it fails."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+            command, capture_output=True, cwd=cwd, text=True, timeout=_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         print(f"{command[0]}: {error}", file=sys.stderr)

@@ -10,9 +10,7 @@ from coreason_client.agents._documentation import DocumentPage, split_page
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
+    *sorted(path.name for path in ROOT.glob("*.md")),
     "bench/README.md",
 ]
 ENTRY = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)

@@ -49,6 +49,12 @@ def test_a_bookmark_of_an_earlier_release_has_no_error() -> None:
     assert Bookmark.model_validate_json(json.dumps(saved)).error is None
 
 
+def test_fields_of_a_later_release_are_ignored() -> None:
+    bookmark = Bookmark(request=make_request(), position=POSITION)
+    saved = {**bookmark.dump(), "more": 1, "position": {**POSITION.dump(), "more": 1}}
+    assert Bookmark.model_validate_json(json.dumps(saved)) == bookmark
+
+
 def test_a_bookmark_needs_the_request() -> None:
     with pytest.raises(ValidationError, match="request"):
         Bookmark.model_validate({"position": POSITION.dump()})

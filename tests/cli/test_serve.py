@@ -84,7 +84,7 @@ def test_keys_from_the_environment_are_not_printed_and_a_signal_ends_it_well(
     tmp_path: Path, variable: str, value: str
 ) -> None:
     env = {variable: value}
-    arguments = ["serve", "--port", "0", "--log", "sqlite:streams.db"]
+    arguments = ["serve", "--port", "0", "--store", "sqlite:streams.db"]
     with Process(*arguments, env=env, cwd=tmp_path) as process:
         told = process.expect("}'\n")
         assert "the built-in guide" in told
@@ -273,7 +273,7 @@ def test_keys_of_a_file_open_the_server_under_their_names(folder: Path) -> None:
             "--workers must be 1 with MemoryStreamLog, .* got 2: add --store postgresql:.* or .*",
         ),
         (
-            ["--workers", "2", "--log", "sqlite:x.db"],
+            ["--workers", "2", "--store", "sqlite:x.db"],
             2,
             "SQLiteStreamLog, which serves one process",
         ),

@@ -221,7 +221,7 @@ def test_every_worker_has_the_card_and_every_task(folder: Path) -> None:
         grpc_port = str(free_port())
         arguments = ["--workers", "2", "--card", "card.json", "--grpc-port", grpc_port]
         command = ["serve", "painter_here:painter", "--port", "0", *arguments]
-        with Process(*command, env={"COREASON_LOG": store.url}, cwd=folder) as process:
+        with Process(*command, env={"COREASON_STORE": store.url}, cwd=folder) as process:
             url, card_url = started(process)
             assert httpx2.get(card_url, timeout=PATIENCE).json()["name"] == "Painter & Sons"
             _tasks_of_both_workers(url)

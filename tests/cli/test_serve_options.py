@@ -9,11 +9,10 @@ from coreason_client.cli.serve._options import parse_mode
 from tests.each import each
 
 
-def test_the_help_shows_the_current_name_of_the_store() -> None:
+def test_the_help_shows_the_name_and_the_variable_of_the_store() -> None:
     text = CliRunner().invoke(app, ["serve", "--help"]).stdout
     assert "--store memory|sqlite:PATH|postgresql://HOST|valkey://HOST" in text
-    assert "COREASON_STORE, COREASON_LOG" in text
-    assert "--log " not in text
+    assert "COREASON_STORE" in text
 
 
 @each(("text", "mode"), [("660", 0o660), ("0600", 0o600), ("7", 0o7), ("777", 0o777)])

@@ -94,10 +94,5 @@ def test_options_that_need_another(options: dict[str, Any], says: str | None) ->
     check(options, says)
 
 
-def test_the_store_has_one_name() -> None:
-    check({"store": "memory", "log": "memory"}, "--log is the earlier name", "store", "log")
-    check({"store": "memory", "log": "memory"}, None, "log")  # the other is from the environment
-
-
 def test_the_first_broken_rule_is_named() -> None:
     check({"uds_mode": 0o600, "workers": 2, "chaos": True}, "--uds-mode needs --uds")

@@ -95,7 +95,7 @@ def test_the_socket_that_found_the_port_free_is_the_one_that_serves(
     with ExitStack() as stack:
         env = {"PYTHONPATH": str(tmp_path)}
         if workers > 1:
-            env["COREASON_LOG"] = stack.enter_context(ValkeyServer()).url
+            env["COREASON_STORE"] = stack.enter_context(ValkeyServer()).url
         arguments = ["serve", "--port", "0", "--workers", str(workers)]
         process = stack.enter_context(Process(*arguments, env=env, cwd=tmp_path, fresh=True))
         [url] = re.findall(r"at (http://\S+),", process.expect("}'\n"))

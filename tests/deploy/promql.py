@@ -29,7 +29,7 @@ def uses(expression: str) -> list[Use]:
     Raises:
         ValueError: the expression has a form that is not known here, or its brackets do not match.
     """
-    tokens = list(_tokens(expression))
+    tokens = [one for one in _tokens(expression) if one != ("name", "and")]
     found: list[Use] = []
     stack: list[tuple[str, frozenset[str] | None]] = []
     function, at = "", 0
@@ -37,10 +37,10 @@ def uses(expression: str) -> list[Use]:
     while at < len(tokens):
         kind, text = tokens[at]
         following = tokens[at + 1 : at + 4]
-        if kind == "name" and text == "by":
+        if kind == "name" and text in ("by", "on"):
             end = next(i for i in range(at, len(tokens)) if tokens[i][1] == ")")
-            labels = frozenset(t for k, t in tokens[at + 2 : end] if k == "name")
-            at = end
+            given = frozenset(t for k, t in tokens[at + 2 : end] if k == "name")
+            labels, at = given if text == "by" else labels, end
         elif kind == "name" and following and following[0][1] in ("(", "by"):
             function, labels = text, frozenset() if text in _AGGREGATIONS else None
         elif kind == "name":

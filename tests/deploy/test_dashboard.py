@@ -7,7 +7,6 @@ The dashboard shows all of them, and `docs/operating.md` describes all of them.
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,12 @@ from coreason_client.server import AgentApp, running
 from tests.each import each
 from tests.server.peer import LIMIT
 
+from .install import program
 from .promql import Use, uses
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
-PROMTOOL = shutil.which("promtool")
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 LEFT_OUT: set[str] = set()  # metrics that have no panel, each with a reason
 SCRAPE_LABELS = {"instance", "job"}  # added by Prometheus
@@ -37,6 +36,8 @@ POSTGRES = {
     "pg_stat_user_tables_n_dead_tup": {"datname", "schemaname", "relname"},
     "pg_stat_user_tables_n_live_tup": {"datname", "schemaname", "relname"},
 }
+# Made by Prometheus itself: whether a target was scraped.
+OTHERS = {**POSTGRES, "up": set[str]()}
 
 
 async def hello(request: object) -> str:
@@ -63,15 +64,15 @@ EXPORTED = exported()
 
 def base_name(metric: str) -> str:
     """Return the name of a metric without that of its series."""
-    return metric if metric in POSTGRES else re.sub(r"_(total|bucket|sum|count)$", "", metric)
+    return metric if metric in OTHERS else re.sub(r"_(total|bucket|sum|count)$", "", metric)
 
 
 def wrong_with(use: Use) -> str | None:
     """Return what is wrong with a metric of an expression."""
     name = base_name(use.metric)
-    if name not in EXPORTED and name not in POSTGRES:
+    if name not in EXPORTED and name not in OTHERS:
         return f"{use.metric} is not exported"
-    kind, labels = EXPORTED.get(name) or ("gauge", POSTGRES[name])
+    kind, labels = EXPORTED.get(name) or ("gauge", OTHERS[name])
     suffix = use.metric.removeprefix(name)
     if suffix not in {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(
         kind, ("",)
@@ -134,6 +135,16 @@ def test_an_alert_fits_the_metrics_and_says_what_to_do(rule: dict[str, Any]) -> 
     assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert rule["annotations"]["summary"].endswith(".")
+    assert f"`{rule['alert']}`" in (ROOT / "docs" / "operating.md").read_text()
+
+
+def test_a_problem_in_an_alert_is_one_that_the_server_has() -> None:
+    source = (ROOT / "src/coreason_client/server").rglob("*.py")
+    text = "\n".join(path.read_text() for path in source)
+    matchers = [re.findall(r'problem=~?"([^"]+)"', rule["expr"]) for rule in RULES]
+    problems = {one for found in matchers for names in found for one in names.split("|")}
+    assert len(problems) == 5
+    assert [one for one in problems if f'"{one}"' not in text] == []
 
 
 def test_no_expression_divides_by_what_may_be_zero() -> None:
@@ -145,7 +156,6 @@ def test_no_expression_divides_by_what_may_be_zero() -> None:
             ), expression
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool here (Debian: prometheus)")
 @pytest.mark.parametrize(
     "command",
     [
@@ -155,7 +165,7 @@ def test_no_expression_divides_by_what_may_be_zero() -> None:
 )
 def test_prometheus_accepts_the_alerts_and_they_end(command: list[str]) -> None:
     ran = subprocess.run(
-        [str(PROMTOOL), *command], capture_output=True, text=True, timeout=60, check=False
+        [program("promtool"), *command], capture_output=True, text=True, timeout=60, check=False
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -178,6 +188,8 @@ def test_prometheus_accepts_the_alerts_and_they_end(command: list[str]) -> None:
             "histogram_quantile(0.9, sum by (op) (rate(coreason_append_seconds_bucket[5m])))",
             "loses its le",
         ),
+        ("up == 0", None),
+        ("rate(up[5m])", "only grows"),
         ("sum by (nope) (rate(coreason_resumes_total[5m]))", "no label nope"),
         ('rate(coreason_resumes_total{nope="1"}[5m])', "no label nope"),
     ],

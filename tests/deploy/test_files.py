@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import crossplane  # type: ignore[import-untyped]
+import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml  # type: ignore[import-untyped]
 from dockerfile_parse import DockerfileParser  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
 
 from coreason_client.server import AgentApp, PostgresStreamLog, ValkeyStreamLog
 from coreason_client.server.process._draining_server import AFTER_DRAIN
 from tests.cli.test_documented import parse
+from tests.test_project import PYPROJECT
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -71,13 +74,56 @@ def test_the_image_serves_as_a_user_without_rights(dockerfile: list[tuple[str, s
     bases = [value for instruction, value in dockerfile if instruction == "FROM"]
     assert bases == ["${BASE} AS build", "${BASE}"]
     [base] = [value for instruction, value in dockerfile if instruction == "ARG"]
-    assert re.fullmatch(r"BASE=python:3\.\d+\.\d+-slim-[a-z]+", base)  # one release, not the latest
+    # One release, and the bytes that it had: a tag can be moved.
+    assert re.fullmatch(r"BASE=python:3\.\d+\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}", base)
     assert last(dockerfile, "USER") == "10001:10001"
     assert last(dockerfile, "STOPSIGNAL") == "SIGTERM"
     assert last(dockerfile, "EXPOSE") == str(PORT)
     # Nothing after the user is set needs another one.
     names = [name for name, _ in dockerfile]
     assert "RUN" not in names[names.index("USER") :]
+
+
+def pip_commands(dockerfile: list[tuple[str, str]]) -> list[list[str]]:
+    """Return the arguments of each `pip install`."""
+    commands = [part for name, value in dockerfile if name == "RUN" for part in value.split("&&")]
+    words = [shlex.split(command) for command in commands if "pip install" in command]
+    return [one[one.index("install") + 1 :] for one in words]
+
+
+def locked(name: str) -> dict[str, Requirement]:
+    """Return the requirements of a lock file, each of which must have one version and hashes."""
+    found = {}
+    for line in (DEPLOY / name).read_text().replace("\\\n", "").splitlines():
+        if line.startswith("#"):
+            continue
+        requirement, *hashes = re.split(r"\s+--hash=sha256:", line.strip())
+        assert hashes, line
+        assert all(re.fullmatch(r"[0-9a-f]{64}", one) for one in hashes), requirement
+        one = Requirement(requirement)
+        assert re.fullmatch(r"==[^,*]+", str(one.specifier)), requirement
+        found[one.name] = one
+    return found
+
+
+def test_everything_in_the_image_has_a_hash(dockerfile: list[tuple[str, str]]) -> None:
+    """The wheel alone has none: it is built in the image, and brings nothing else."""
+    lock, build, wheel = pip_commands(dockerfile)
+    assert lock == ["--require-hashes", "-r", "deploy/requirements.txt"]
+    assert build == ["--require-hashes", "-r", "deploy/requirements-build.txt"]
+    assert wheel == ["--no-index", "--no-deps", "/wheel/*.whl"]
+    assert "PIP_ONLY_BINARY=:all:" in " ".join(value for name, value in dockerfile if name == "ENV")
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    names = ("cli", "server", "llm", "valkey", "postgres", "metrics", "fast")
+    declared = [*PYPROJECT["project"]["dependencies"]]
+    declared += [one for name in names for one in extras[name]]
+    for file, requirements in (
+        ("requirements.txt", declared),
+        ("requirements-build.txt", PYPROJECT["build-system"]["requires"]),
+    ):
+        versions = {name: str(one.specifier)[2:] for name, one in locked(file).items()}
+        for one in map(Requirement, requirements):
+            assert one.specifier.contains(versions[one.name]), f"{one}: write {file} again"
 
 
 def test_the_command_of_the_image_is_one_process(dockerfile: list[tuple[str, str]]) -> None:
@@ -248,6 +294,16 @@ def manifest() -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.parametrize("version", ["1.32", "1.37"])
+def test_kubernetes_accepts_the_manifest(version: str) -> None:
+    """By the schemas of its API, which know every field; a wrong field is noticed."""
+    for one in manifest():
+        kubernetes_validate.validate(one, version, strict=True)
+        wrong = {**one, "spec": {**one["spec"], "replica": 3}}
+        with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
+            kubernetes_validate.validate(wrong, version, strict=True)
+
+
 def test_a_stall_of_the_store_takes_no_pod_out_of_the_service() -> None:
     """All pods share it: those that fail together must not be taken out together."""
     [container] = manifest()[0]["spec"]["template"]["spec"]["containers"]
@@ -272,6 +328,7 @@ def test_pods_are_spread_protected_and_without_rights() -> None:
     selectors += [budget["spec"]["selector"], policy["spec"]["podSelector"]]
     assert all(selector == {"matchLabels": labels} for selector in selectors)
     assert budget["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     [incoming] = policy["spec"]["ingress"]
     [container] = spec["containers"]

@@ -53,7 +53,7 @@ def ready(monkeypatch: pytest.MonkeyPatch, *options: str) -> bool:
 
 
 def test_it_follows_the_port_and_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = AgentApp(hello)
+    app = AgentApp(hello, root_path="/agents/one")  # behind a proxy; the path is the same here
     with running(app) as server:
         assert ready(monkeypatch, "--host", "0.0.0.0", f"--port={server.port}")
         assert ready(monkeypatch, "--host=127.0.0.1", "--port", str(server.port))

@@ -1,7 +1,6 @@
-"""A real nginx with the file of `deploy` in front of an agent, where nginx is installed."""
+"""A real nginx with the file of `deploy` in front of an agent."""
 
 import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
-import pytest
 
 from coreason_client import CAPClient
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
@@ -20,8 +18,9 @@ from tests.docs.blocks import parse
 from tests.ports import free_port
 from tests.server.peer import LIMIT, Gate, Peer, envelope
 
+from .install import program
+
 ROOT = Path(__file__).parents[2]
-NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 MAIN = """
 daemon off;
 pid {folder}/pid;
@@ -39,8 +38,6 @@ http {{
 }}
 """
 
-pytestmark = pytest.mark.skipif(not Path(NGINX).exists(), reason="there is no nginx here")
-
 
 @contextmanager
 def nginx(folder: Path, content: str, port: int) -> Iterator[str]:
@@ -49,7 +46,7 @@ def nginx(folder: Path, content: str, port: int) -> Iterator[str]:
     user = "user root;" if folder.owner() == "root" else ""
     configuration.write_text(MAIN.format(folder=folder, content=content, user=user))
     errors = folder / "error.log"
-    process = subprocess.Popen([NGINX, "-c", str(configuration), "-e", str(errors)])
+    process = subprocess.Popen([program("nginx"), "-c", str(configuration), "-e", str(errors)])
     try:
         deadline = time.monotonic() + LIMIT
         while True:

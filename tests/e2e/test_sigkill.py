@@ -54,7 +54,7 @@ def port() -> int:
 @contextmanager
 def serving(folder: Path, port: int) -> Iterator[PreloadedProcess]:
     command = ["-m", "coreason_client", "serve", "thinker:agent"]
-    options = ["--log", f"sqlite:{folder / 'log.db'}", "--port", str(port)]
+    options = ["--store", f"sqlite:{folder / 'log.db'}", "--port", str(port)]
     readable, writable = os.pipe()
     with os.fdopen(readable) as written, Path(os.devnull).open("rb") as null:
         process = PreloadedProcess(

@@ -11,7 +11,7 @@ from coreason_client import ArgumentError
 from ._options import parse_duration, usage_error
 from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
 from .output import open_output, print_stdout
-from .serve._options import STORE_VARIABLES
+from .serve._options import STORE_VARIABLE
 
 __all__ = ["BACKUP_EPILOG", "UPGRADE_EPILOG", "app"]
 
@@ -55,7 +55,7 @@ def backup(
     store: Annotated[
         str | None,
         typer.Option(
-            envvar=STORE_VARIABLES,
+            envvar=STORE_VARIABLE,
             metavar="sqlite:PATH",
             help="The store, as it is given to coreason serve.",
             show_default=False,
@@ -92,7 +92,7 @@ def upgrade(
     url: Annotated[
         str,
         typer.Argument(
-            envvar=STORE_VARIABLES,
+            envvar=STORE_VARIABLE,
             metavar="URL",
             help="The database, such as postgresql://USER@HOST/DATABASE.",
             show_default=False,

@@ -64,7 +64,7 @@ class Store:
     async def orphan(
         self,
         texts: Sequence[str] = (),
-        notes: Sequence[Note] = (),
+        notes: Sequence[Note | bytes] = (),
         question: bytes | None = None,
         damaged: bytes = b"",
     ) -> None:
@@ -78,7 +78,8 @@ class Store:
         frames = Frames(self.id, durable=True)
         entries = [frames.delta(seq, text) for seq, text in enumerate(texts, 1)]
         entries += [damaged] if damaged else []
-        journal = Notes(1, list(map(dump_note, notes))) if notes else None
+        written = [note if isinstance(note, bytes) else dump_note(note) for note in notes]
+        journal = Notes(1, written) if written else None
         await log.append(self.id, 1, 1, entries, journal)
         await log.stop("dead")
 
@@ -144,6 +145,15 @@ async def test_a_damaged_packet_ends_the_stream_with_one_line(
         f"stream {store.id} cannot be continued: entry 3 is not a packet"
     ]
     assert not any(record.exc_info for record in caplog.records)
+
+
+@aio
+async def test_a_note_of_a_later_release_ends_the_stream(tmp_path: Path) -> None:
+    """What it means is not known, so nothing is done twice."""
+    store = Store(tmp_path)
+    await store.orphan(["0 "], [Started(2, 1), b'{"kind":"of a later release"}'])
+    async with store.serving(counting) as app:
+        assert await ended(app, store.id) == ("producer_lost", ["0 "])
 
 
 @aio

@@ -11,9 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from uuid import uuid4
 
+import httpx2
 import pytest
 from redis.crc import key_slot
 
+from coreason_client import CAPClient
+from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import NewStream, ValkeyStreamLog
 from tests.preloaded import run_preloaded
@@ -229,6 +232,30 @@ async def test_a_silent_store_is_told_to_all_who_wait_within_a_bound(
         assert any("was still in the queue and was not sent" in s for s in sentences)
         own_server.go_on()
         await log.request_cancel(stream.stream_id)
+
+
+def test_a_server_stays_ready_while_its_store_stalls(own_server: ValkeyServer) -> None:
+    """For five seconds, with the defaults: all replicas share it, and would fail together."""
+
+    async def count(_: ServiceRequest, stream: AgentStream) -> None:
+        for number in range(12):
+            await stream.write(f"{number} ")
+            await asyncio.sleep(0.5)
+
+    app = AgentApp(count, log=ValkeyStreamLog(own_server.url, prefix=fresh_prefix()))
+    with running(app) as server, CAPClient(server.url, "key") as client:
+        stream = client.chat("count")
+        words = [next(stream)]
+        own_server.pause()
+        try:
+            states = [httpx2.get(f"{server.url}/ready").status_code]
+            for _ in range(10):
+                time.sleep(0.5)
+                states.append(httpx2.get(f"{server.url}/ready").status_code)
+        finally:
+            own_server.go_on()
+        assert states == [200] * 11
+        assert "".join([*words, *stream]) == "".join(f"{number} " for number in range(12))
 
 
 @aio

@@ -154,8 +154,6 @@ def broken_rule(options: ServeOptions, given: Container[str]) -> str | None:
         *_group_rules(options),
         *_other_rules(options),
     )
-    if "store" in given and "log" in given:
-        return "--log is the earlier name of --store: give one of them"
     return next((message for is_broken, message in rules if is_broken), None)
 
 

@@ -20,14 +20,14 @@ __all__ = [
     "METRICS_KEY_VARIABLE",
     "PASSWORD_VARIABLE",
     "SECRETS_VARIABLE",
-    "STORE_VARIABLES",
+    "STORE_VARIABLE",
     "ServeCommand",
     "ServeOptions",
     "option_names",
     "parse_mode",
 ]
 
-STORE_VARIABLES = ["COREASON_STORE", "COREASON_LOG"]  # the second is the earlier name
+STORE_VARIABLE = "COREASON_STORE"
 KEYS_VARIABLE = "COREASON_API_KEYS"
 KEY_VARIABLE = "COREASON_API_KEY"  # for one key; `coreason chat` reads it too
 FILE_VARIABLE = "COREASON_API_KEYS_FILE"
@@ -87,7 +87,7 @@ class ServeOptions:
     store: Annotated[
         str | None,
         typer.Option(
-            envvar=STORE_VARIABLES,
+            envvar=STORE_VARIABLE,
             metavar="memory|sqlite:PATH|postgresql://HOST|valkey://HOST",
             help="Where streams are stored.",
             show_default="memory",
@@ -105,7 +105,6 @@ class ServeOptions:
             show_default="0",
         ),
     ] = None
-    log: Annotated[str | None, typer.Option("--log", hidden=True)] = None
     retention: Annotated[
         float | None,
         typer.Option(
@@ -472,7 +471,7 @@ class ServeOptions:
     @property
     def location(self) -> str:
         """The place where streams are stored, in the form of `--store`."""
-        return (self.store if self.log is None else self.log) or "memory"
+        return self.store or "memory"
 
     @property
     def has_page(self) -> bool:
