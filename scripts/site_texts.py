@@ -39,7 +39,7 @@ def nav_pages(nav: list[Any], section: str = "") -> Iterator[NavPage]:
 
 def summary(text: str) -> str:
     """Return the first sentence of a page, without markup; empty if it has none."""
-    plain = _FENCED.sub("", _COMMENT.sub("", _META.sub("", text)))
+    plain = _FENCED.sub("", _COMMENT.sub("", text))
     for paragraph in re.split(r"\n\s*\n", plain):
         start = paragraph.lstrip()
         if start and not start.startswith(

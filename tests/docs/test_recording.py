@@ -3,6 +3,8 @@
 import re
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from scripts.record_chat import (
     _CELL,
     _FIRST,
@@ -43,6 +45,7 @@ def words(picture: str) -> str:
     return COUNTED.sub(r"N \1s", " ".join(" ".join(shown(picture, 1e6)).split()))
 
 
+@pytest.mark.timeout(120)  # the agent is started three times
 def test_the_picture_is_that_of_a_run() -> None:
     frames, picture = record(), PICTURE.read_text(encoding="utf-8")
     again = draw(frames)
