@@ -99,7 +99,8 @@ test: $(INSTALLED) browser postgres ## run all tests but those of `make check`; 
 	@# Each process takes a run of neighbouring files, so few of them start the same servers.
 	$(BIN)/pytest -q -n 4 --dist worksteal $(if $(PYTEST_ARGS),$(PYTEST_ARGS),$(addprefix --ignore=,$(STATIC)))
 
-picture: $(INSTALLED) browser ## take the picture of the README again, after the page has changed
+picture: $(INSTALLED) browser ## take the pictures of the README and of the site's first page again, after they have changed
+	$(BIN)/python scripts/record_chat.py
 	PICTURE=1 $(BIN)/pytest -q tests/browser/test_picture.py
 
 quick: $(INSTALLED) ## run ruff and the tests of rules, in half a minute: for each edit

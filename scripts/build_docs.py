@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,8 @@ def build() -> Path:
     if done.returncode:
         raise SystemExit(_without_tracebacks(done.stdout + done.stderr))
     write_texts(site)
-    page = site / "404.html"
-    page.write_text(relative_links(page.read_text(encoding="utf-8")), encoding="utf-8")
+    _rewrite(site / "404.html", relative_links)
+    _rewrite(site / "index.html", with_recording)
     if found := [*broken_links(site), *fetched_elsewhere(site)]:
         raise SystemExit("\n".join(found))
     return site
@@ -78,6 +79,16 @@ def relative_links(html: str) -> str:
     html = re.sub(r'(\b(?:href|src)=")/(?!/)', r"\1", html)
     html = html.replace('new URL("/",location)', 'new URL(".",location)')
     return html.replace('"base":"/"', '"base":"."').replace('"search":"/', '"search":"')
+
+
+def with_recording(html: str) -> str:
+    """Return the first page with its recording inside: its text can then be selected."""
+    drawn = (ROOT / "docs" / "images" / "chat.svg").read_text(encoding="utf-8")
+    return re.sub(r'<img [^>]*src="images/chat\.svg"[^>]*>', lambda _: drawn, html)
+
+
+def _rewrite(page: Path, change: Callable[[str], str]) -> None:
+    page.write_text(change(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _without_tracebacks(output: str) -> str:

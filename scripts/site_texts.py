@@ -11,6 +11,7 @@ from typing import Any
 __all__ = ["NavPage", "full_text", "llms_index", "nav_pages", "page_markdown", "summary"]
 
 _COMMENT = re.compile(r"^ *<!--.*?-->\n", re.MULTILINE)
+_META = re.compile(r"\A---\n.*?^---\n", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^::: ([\w.]+)\n(?:(?: {4}.*)?\n)*?(?=\S|\Z)", re.MULTILINE)
 _FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -41,7 +42,9 @@ def summary(text: str) -> str:
     plain = _FENCED.sub("", _COMMENT.sub("", text))
     for paragraph in re.split(r"\n\s*\n", plain):
         start = paragraph.lstrip()
-        if start and not start.startswith(("#", "|", "!", ":::", "* ", "- ", "1.", "===", ">")):
+        if start and not start.startswith(
+            ("#", "|", "!", ":::", "* ", "- ", "1.", "===", ">", "<")
+        ):
             words = " ".join(_LINK.sub(r"\1", start).split())
             found = _SENTENCE.match(words)
             return (found[1] if found else words).rstrip(":")
@@ -72,7 +75,8 @@ def page_markdown(text: str) -> str:
         AttributeError: an entry names something that does not exist.
         ImportError: the same, for a module.
     """
-    return _ENTRY.sub(lambda found: _entry(found[1]), _COMMENT.sub("", text))
+    text = _COMMENT.sub("", _META.sub("", text))
+    return _ENTRY.sub(lambda found: _entry(found[1]), text)
 
 
 def _entry(name: str) -> str:

@@ -94,8 +94,9 @@ def test_the_three_lines_of_javascript_run(addresses: dict[str, str]) -> None:
     assert (done.stdout, done.stderr) == (COUNTED, "")
 
 
-def test_the_picture_is_there_and_small() -> None:
-    [path] = re.findall(r"^!\[.{20,}\]\((.*)\)$", README, re.MULTILINE)
+def test_the_pictures_are_there_and_small() -> None:
+    recording, path = re.findall(r"^!\[.{20,}\]\((.*)\)$", README, re.MULTILINE)
+    assert (ROOT / recording).is_file()
     content = (ROOT / path).read_bytes()
     assert content.startswith(b"\x89PNG\r\n")
     width = int.from_bytes(content[16:20], "big")

@@ -1,4 +1,4 @@
-"""The figures of docs/benchmarks.md are those that the benchmarks have written."""
+"""The figures of the documents are those that the benchmarks have written."""
 
 import re
 from pathlib import Path
@@ -12,3 +12,31 @@ def test_every_row_is_in_the_tables_of_the_benchmarks() -> None:
     shown = ROW.findall((ROOT / "docs" / "benchmarks.md").read_text())
     assert len(shown) > 40
     assert [row for row in shown if row not in measured] == []
+
+
+FIGURE = re.compile(r"\d[\d.,]* (?:[µm]?s)\b")
+
+
+def unknown_figures(first_page: str, benchmarks: str) -> list[str]:
+    """Return the figures of the first page that are not in the section that their row links to."""
+    sections = dict(
+        re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", benchmarks, re.MULTILINE | re.DOTALL)
+    )
+    found = []
+    for row, section in re.findall(
+        r"^(\| .*\(benchmarks\.md#(\w+)\).*)$", first_page, re.MULTILINE
+    ):
+        figures = FIGURE.findall(row.replace("&nbsp;", " "))
+        assert len(figures) > 1, row
+        known = set(FIGURE.findall(sections[section].replace(" us", " µs")))
+        found += [f"{section}: {figure}" for figure in figures if figure not in known]
+    return found
+
+
+def test_every_figure_of_the_first_page_is_in_the_section_of_its_row() -> None:
+    first_page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert first_page.count("](benchmarks.md#") > 5
+    assert unknown_figures(first_page, benchmarks) == []
+    row = "| [x](benchmarks.md#a2a) | 1 µs | b 2&nbsp;µs |"
+    assert unknown_figures(row, "## a2a\n| 1 us |\n\n## b\n| 2 us |\n") == ["a2a: 2 µs"]

@@ -25,6 +25,7 @@ def test_the_pages_of_the_navigation_are_in_order() -> None:
         ("# A\n\n| a |\n|---|\n\n[Link](b.md) to `x.y` here.", "Link to `x.y` here."),
         ("# A\n\n* one.\n\nUntil the end", "Until the end"),
         ("# A\n\n::: b.c\n", ""),
+        ('<div class="a" markdown>\n\n# A\n\nB.\n', "B."),
     ],
 )
 def test_the_first_sentence_says_what_a_page_is_about(text: str, sentence: str) -> None:
@@ -44,7 +45,8 @@ def test_the_index_has_a_line_for_each_page() -> None:
 
 def test_entries_of_the_reference_become_signatures_and_docstrings() -> None:
     page = (
-        "# A\n\n<!-- model says: x -->\n::: coreason_client.Bookmark\n    options: {a: 1}\n\nEnd.\n"
+        "---\nhide: [toc]\n---\n# A\n\n<!-- model says: x -->\n"
+        "::: coreason_client.Bookmark\n    options: {a: 1}\n\nEnd.\n"
     )
     text = page_markdown(page)
     assert text.startswith("# A\n\n### `coreason_client.Bookmark`\n\n```python\nBookmark(")
