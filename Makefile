@@ -36,8 +36,13 @@ SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_can
 
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
+# Versions that are a week old or more: a poisoned release is usually found within days.
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --exclude-newer '7 days' --custom-compile-command 'make lock' pyproject.toml
+IMAGE_EXTRAS = cli server llm valkey postgres metrics fast
+
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser postgres test quick test-for picture fuzz soak mutants tck docs bench build clean
+.PHONY: help lock install chat page check sync proto browser postgres test quick test-for picture fuzz soak mutants tck docs bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 16
@@ -88,6 +93,10 @@ proto: $(INSTALLED) ## generate the descriptors of the gRPC messages from the pr
 
 browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if they are missing
 	@$(BIN)/python -m tests.browser.install
+
+lock: $(INSTALLED) ## write the lock files again: for developers and releases, and for the image
+	$(COMPILE) --all-extras --group dev --output-file requirements-dev.txt
+	$(COMPILE) $(addprefix --extra ,$(IMAGE_EXTRAS)) --output-file deploy/requirements.txt
 
 postgres: $(INSTALLED) ## install Postgres and PgBouncer for the tests, if they are missing
 	@$(BIN)/python -m tests.server.log.install_postgres
