@@ -20,14 +20,8 @@ export MESSAGE
 export PYTHONDONTWRITEBYTECODE =
 
 # What judges source files, tests, files for deployment and documents, whose programs run: `check` runs these.
-STATIC = tests/docs tests/deploy tests/llm/test_types.py tests/mutants/test_mutant.py \
+STATIC = tests/docs tests/deploy tests/llm/test_types.py tests/mutants/test_mutant.py tests/release \
 	tests/test_class_sizes.py tests/test_imports.py tests/test_measure_code.py tests/test_requirements.py
-
-# Rules without servers and browsers.
-QUICK = tests/test_public_names.py tests/test_drive.py tests/test_retry.py tests/sse tests/definitions \
-	tests/cap/test_resume.py tests/a2a/test_resubscribe.py tests/llm/test_answer_machine.py tests/llm/test_attempts.py \
-	tests/server/cap/test_decision.py tests/server/log/test_rules.py tests/server/log/test_memory_records.py \
-	tests/server/durable/test_replay.py tests/server/durable/test_journal.py
 
 # Searches outside tests/fuzz, of which a normal run does a part.
 SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_cancelled_properties.py \
@@ -36,19 +30,37 @@ SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_can
 
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
+# What `make lowest` runs beside the quick tests: clients, servers, stores and the command, over loopback.
+LOWEST = tests/cap tests/http
+
+# The time in the built files: that of the commit, so that everybody builds the same bytes.
+EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 1577836800)
+
+RELEASE = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/coreason_client/_version.py)
+
+# Versions that are a week old or more: a poisoned release is usually found within days.
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --exclude-newer '7 days' --custom-compile-command 'make lock' pyproject.toml
+IMAGE_EXTRAS = cli server llm valkey postgres metrics fast
+
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser postgres deploy-tools test quick test-for picture fuzz soak mutants tck docs bench build clean
+.PHONY: help lock install chat page check sync proto browser postgres deploy-tools test quick test-for apidiff lowest release-files picture fuzz soak mutants tck docs bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 16
 
-install: $(INSTALLED) ## create .venv with the package and the development tools
+install: $(INSTALLED) ## create .venv with the package and the development tools; LOCKED=1 uses requirements-dev.txt
 
 $(INSTALLED): pyproject.toml
 	@echo "Installing the package and the development tools into $(VENV), this takes some minutes."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifdef LOCKED
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+endif
 	@touch $@ $(CHAT_INSTALLED) $(DOCS_INSTALLED)
 
 # Only what the command needs; the development targets add the rest.
@@ -74,6 +86,7 @@ page: $(CHAT_INSTALLED) ## talk to the built-in agent in a browser, and cut its 
 check: $(INSTALLED) browser postgres deploy-tools ## run ruff, mypy --strict, and the checks of generated files, imports, deployment and documents
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python scripts/generate_proto.py --check
+	$(BIN)/python scripts/check_release.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@# Beside mypy, on another core: all tests can be imported, and are compiled for the test run.
@@ -88,6 +101,10 @@ proto: $(INSTALLED) ## generate the descriptors of the gRPC messages from the pr
 
 browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if they are missing
 	@$(BIN)/python -m tests.browser.install
+
+lock: $(INSTALLED) ## write the lock files again: for developers and releases, and for the image
+	$(COMPILE) --all-extras --group dev --output-file requirements-dev.txt
+	$(COMPILE) $(addprefix --extra ,$(IMAGE_EXTRAS)) --output-file deploy/requirements.txt
 
 postgres: $(INSTALLED) ## install Postgres and PgBouncer for the tests, if they are missing
 	@$(BIN)/python -m tests.server.log.install_postgres
@@ -105,7 +122,7 @@ picture: $(INSTALLED) browser ## take the pictures of the README and of the site
 
 quick: $(INSTALLED) ## run ruff and the tests of rules, in half a minute: for each edit
 	$(BIN)/ruff check -q .
-	$(BIN)/pytest -q -n 2 $(QUICK)
+	$(BIN)/pytest -q -n 2 @tests/quick.txt
 
 test-for: $(INSTALLED) ## run the tests of one source file: FILE=src/coreason_client/cap/_resume.py
 	@tests=$$($(BIN)/python scripts/tests_for.py $(FILE)) && $(BIN)/pytest -q -n 2 $$tests
@@ -131,10 +148,32 @@ docs: $(DOCS_INSTALLED) ## build the documentation site into site/, offline
 bench: ## compare the speed with other libraries, in a separate environment
 	@PYTHON=$(PYTHON) bench/run
 
-build: $(INSTALLED) ## build the wheel and test it in an empty environment
+apidiff: $(INSTALLED) ## compare the public API with the last release; fails if the version does not allow a change
+	@$(BIN)/python scripts/api_diff.py
+
+lowest: $(INSTALLED) ## run the fast tests with the lowest versions that pyproject.toml allows
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
+	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct --editable '.[all]' --group test
+	@# Old versions use what newer ones of their own dependencies call deprecated.
+	.venv-lowest/bin/pytest -q -n 2 -W ignore::DeprecationWarning @tests/quick.txt $(LOWEST)
+
+build: $(INSTALLED) ## build the wheel and the sdist, and test the wheel in an empty environment
 	@rm -rf dist
-	$(BIN)/python -m build --quiet
-	$(BIN)/python tests/wheel_smoke.py dist
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m build --quiet --no-isolation
+	@# What a release is tested with must not be able to change it: known versions only.
+	@mkdir -p .cache && sed -nE 's/^([^ #]+==[^ ]+)( ;[^\\]*)? \\$$/\1\2/p' requirements-dev.txt >.cache/constraints.txt
+	$(if $(LOCKED),PIP_CONSTRAINT=$(CURDIR)/.cache/constraints.txt) $(BIN)/python tests/wheel_smoke.py dist
+
+release-files: build ## build all that is published into dist, with a list of the components (SBOM)
+	@rm -rf .cache/npm && cp -R js .cache/npm
+	@# npm compares the repository with the provenance; a copy, because the sdist has the file too.
+	cd .cache/npm && $(if $(GITHUB_REPOSITORY),npm pkg set repository.type=git repository.directory=js \
+		'repository.url=git+https://github.com/$(GITHUB_REPOSITORY).git' &&) npm pack --silent --pack-destination ../../dist
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-sbom
+	$(BIN)/uv pip install --quiet --python .venv-sbom --constraint requirements-dev.txt "$$(ls dist/*.whl)[all]"
+	@sed 's/^dynamic = .*/version = "$(RELEASE)"/' pyproject.toml >.cache/pyproject.toml
+	$(BIN)/cyclonedx-py environment --pyproject .cache/pyproject.toml --output-reproducible --mc-type library \
+		--output-file dist/coreason-client-$(RELEASE).cdx.json .venv-sbom
 
 clean: ## remove everything that the targets created
 	rm -rf .venv .venv-* dist site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

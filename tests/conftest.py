@@ -24,11 +24,9 @@ os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
 
 # A run that was started in the background, or with `nohup`, ignores these signals, and so would all
 # programs that the tests start.
-for _number, _usual in (
-    (signal.SIGINT, signal.default_int_handler),
-    (signal.SIGHUP, signal.SIG_DFL),
-):
-    if signal.getsignal(_number) is signal.SIG_IGN:
+for _name, _usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    _number = getattr(signal, _name, None)  # Windows has no SIGHUP
+    if _number and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
 # A slow machine is not a failure. What decides whether a change lands looks at the same examples

@@ -4,6 +4,7 @@ They are in a folder of the environment, so `make clean` removes them. If the re
 reached, a test with such a client is skipped; in CI it fails, so that nobody overlooks it.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -45,6 +46,14 @@ def npm_package(*packages: str) -> Path:
     options = ("--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--legacy-peer-deps")
     npm = ["npm", "install", *options, "--prefix", ".", *packages]
     return _installed("-".join(packages).replace("/", "-"), npm)
+
+
+def npm_tarball(package: str, sha512: str) -> Path:
+    """Return one package of npm as its file, without dependencies, after a check of its hash."""
+    folder = _installed(package.replace("/", "-"), ["npm", "pack", "--silent", package])
+    [tarball] = folder.glob("*.tgz")
+    assert hashlib.sha512(tarball.read_bytes()).hexdigest() == sha512, f"{package} has changed"
+    return tarball
 
 
 def _installed(name: str, command: list[str], seconds: float = INSTALL_SECONDS) -> Path:
