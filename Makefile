@@ -21,7 +21,8 @@ export PYTHONDONTWRITEBYTECODE =
 
 # What judges source files, tests, files for deployment and documents, whose programs run: `check` runs these.
 STATIC = tests/docs tests/deploy tests/llm/test_types.py tests/mutants/test_mutant.py \
-	tests/test_class_sizes.py tests/test_imports.py tests/test_measure_code.py tests/test_requirements.py
+	tests/test_class_sizes.py tests/test_imports.py tests/test_measure_code.py tests/test_portability.py \
+	tests/test_requirements.py
 
 # Rules without servers and browsers.
 QUICK = tests/test_public_names.py tests/test_drive.py tests/test_retry.py tests/sse tests/definitions \
@@ -37,7 +38,7 @@ SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_can
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 .DEFAULT_GOAL := help
-.PHONY: help install chat page check sync proto browser postgres test quick test-for picture fuzz soak mutants tck docs bench build clean
+.PHONY: help install chat page check platforms sync proto browser postgres test quick test-for picture fuzz soak mutants tck docs bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 16
@@ -79,6 +80,10 @@ check: $(INSTALLED) browser postgres ## run ruff, mypy --strict, and the checks 
 	@# Beside mypy, on another core: all tests can be imported, and are compiled for the test run.
 	$(COLLECT) & $(BIN)/mypy && wait $$!
 	$(BIN)/pytest -q -n 4 --dist worksteal $(STATIC)
+
+platforms: $(INSTALLED) ## type-check the source as on Windows and macOS, a minute the first time
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 src
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
 
 sync: $(INSTALLED) ## generate the sync files from the async files
 	$(BIN)/python scripts/generate_sync.py
