@@ -26,9 +26,9 @@ os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("nobody.pem"))
 # programs that the tests start.
 for _number, _usual in (
     (signal.SIGINT, signal.default_int_handler),
-    (signal.SIGHUP, signal.SIG_DFL),
+    (getattr(signal, "SIGHUP", None), signal.SIG_DFL),  # Windows has none
 ):
-    if signal.getsignal(_number) is signal.SIG_IGN:
+    if _number is not None and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
 # A slow machine is not a failure. What decides whether a change lands looks at the same examples
