@@ -21,7 +21,8 @@ export PYTHONDONTWRITEBYTECODE =
 
 # What judges source files, tests, files for deployment and documents, whose programs run: `check` runs these.
 STATIC = tests/docs tests/deploy tests/llm/test_types.py tests/mutants/test_mutant.py tests/release \
-	tests/test_class_sizes.py tests/test_imports.py tests/test_measure_code.py tests/test_requirements.py
+	tests/test_class_sizes.py tests/test_imports.py tests/test_measure_code.py tests/test_portability.py \
+	tests/test_requirements.py
 
 # Searches outside tests/fuzz, of which a normal run does a part.
 SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_cancelled_properties.py \
@@ -44,7 +45,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3
 IMAGE_EXTRAS = cli server llm valkey postgres metrics fast
 
 .DEFAULT_GOAL := help
-.PHONY: help lock install chat page check sync proto browser postgres deploy-tools test quick test-for apidiff lowest release-files picture fuzz soak mutants tck docs bench build clean
+.PHONY: help lock install chat page check platforms sync proto browser postgres deploy-tools test quick test-for apidiff lowest release-files picture fuzz soak mutants tck docs bench build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 16
@@ -92,6 +93,10 @@ check: $(INSTALLED) browser postgres deploy-tools ## run ruff, mypy --strict, an
 	@# Beside mypy, on another core: all tests can be imported, and are compiled for the test run.
 	$(COLLECT) & $(BIN)/mypy && wait $$!
 	$(BIN)/pytest -q -n 4 --dist worksteal $(STATIC)
+
+platforms: $(INSTALLED) ## type-check the source as on Windows and macOS, a minute the first time
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 src
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
 
 sync: $(INSTALLED) ## generate the sync files from the async files
 	$(BIN)/python scripts/generate_sync.py

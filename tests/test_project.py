@@ -1,9 +1,7 @@
 """The promises of the distribution: its dependencies, its two packages, its documents."""
 
 import subprocess
-import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -89,39 +87,6 @@ def test_the_other_package_has_no_init_of_its_own() -> None:
     assert not (ROOT / "src" / "coreason_manifest" / "__init__.py").exists()
     assert (ROOT / "src" / "coreason_manifest" / "definitions" / "py.typed").exists()
     assert (ROOT / "src" / "coreason_client" / "py.typed").exists()
-
-
-@pytest.mark.proves("R19c")
-def test_both_packages_of_that_name_can_live_in_one_environment(tmp_path: Path) -> None:
-    """As pip would lay them out: another distribution's files and ours in one directory."""
-    package = tmp_path / "coreason_manifest"
-    package.mkdir()
-    (package / "__init__.py").write_text("THEIRS = True\n")
-    (package / "other.py").write_text("ALSO_THEIRS = True\n")
-    ours = tmp_path / "ours.zip"
-    with zipfile.ZipFile(ours, "w") as archive:
-        for path in (ROOT / "src" / "coreason_manifest").rglob("*.py"):
-            archive.write(path, path.relative_to(ROOT / "src"))
-    with zipfile.ZipFile(ours) as archive:
-        archive.extractall(tmp_path)
-    code = (
-        "import coreason_manifest, coreason_manifest.other, sys\n"
-        "from coreason_manifest.definitions.presentation import StreamPacket\n"
-        "print(coreason_manifest.THEIRS, StreamPacket.__module__, coreason_manifest.__path__[0])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    assert done.stdout.split() == [
-        "True",
-        "coreason_manifest.definitions.presentation",
-        str(package),
-    ]
 
 
 def test_no_word_of_a_workplace_is_in_the_files() -> None:

@@ -25,9 +25,6 @@ def main(dist: Path) -> None:
     missing = {f"{page}/{name}" for name in ("index.html", "coreason.js")}
     if missing := missing.difference(zipfile.ZipFile(wheel).namelist()):
         raise SystemExit(f"the wheel lacks {sorted(missing)}")
-    # Another distribution has a package of this name, and both must be able to live together.
-    if "coreason_manifest/__init__.py" in zipfile.ZipFile(wheel).namelist():
-        raise SystemExit("the wheel must not have an __init__.py of coreason_manifest")
     with tempfile.TemporaryDirectory() as empty:
         venv.create(empty, with_pip=True)
         python = str(Path(empty) / "bin" / "python")

@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING
 from ._lazy import lazy
 from ._version import __version__ as __version__
 
+try:
+    from coreason_manifest.definitions import DISTRIBUTION  # noqa: F401
+except Exception as error:  # of any kind: it may come from the code of others
+    raise ImportError(
+        "coreason_manifest.definitions is not that of coreason-client: another distribution has "
+        "replaced, removed or hidden it. Run `pip uninstall coreason_manifest`, then `pip install "
+        "--force-reinstall --no-deps coreason-client`"
+    ) from error
+
 if TYPE_CHECKING:
     from coreason_manifest.definitions.service import ServiceRequest as ServiceRequest
 
@@ -154,11 +163,7 @@ _NAMES_BY_MODULE = {
         "ConversationStream",
         "PacketStream",
     ),
-    ".errors": (
-        "ArgumentError",
-        "CoreasonError",
-        "MissingExtraError",
-    ),
+    ".errors": ("ArgumentError", "CoreasonError", "MissingExtraError"),
     ".llm": (
         "AsyncLLMClient",
         "AsyncLLMStream",

@@ -10,6 +10,20 @@ _TWINS = "tests/test_public_names.py::test_twins_have_the_same_methods_and_param
 
 MUTANTS = (
     Mutant(
+        "the files of another distribution are used as our own",
+        "coreason_client/__init__.py",
+        "from coreason_manifest.definitions import DISTRIBUTION",
+        "from coreason_manifest import definitions",
+        ("tests/test_wheel.py",),
+    ),
+    Mutant(
+        "the server waits for connections as Windows cannot",
+        "coreason_client/server/process/_draining_server.py",
+        'if sys.platform == "win32":  # its event loop',
+        "if False:  # its event loop",
+        ("tests/test_portability.py",),
+    ),
+    Mutant(
         "a moment without a zone is in the zone of the machine",
         "coreason_manifest/definitions/_base.py",
         "return value.replace(tzinfo=UTC)",

@@ -23,14 +23,7 @@ from .._http._checks import shown
 from .._http._redirect import follow_redirects, without_credentials
 from .._http._types import DEFAULT_PORTS, FINAL_FAILURES, TransportFailure, origin
 from .._retry import RETRIED_STATUSES
-from ._call import (
-    Channel,
-    ChannelCall,
-    Settings,
-    checked_url,
-    connection_error,
-    was_never_sent,
-)
+from ._call import Channel, ChannelCall, Settings, checked_url, connection_error, was_never_sent
 from ._dialects import OPERATIONS
 from .errors import (
     A2AError,
@@ -156,11 +149,7 @@ class AgentRoute:
     # Unary calls
 
     def call_unary(
-        self,
-        name: str,
-        params: dict[str, Any],
-        *,
-        jitter: Callable[[], float] = random.random,
+        self, name: str, params: dict[str, Any], *, jitter: Callable[[], float] = random.random
     ) -> Flow[Any]:
         """Make a unary call and return its result.
 

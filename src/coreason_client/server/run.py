@@ -4,6 +4,7 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -269,7 +270,8 @@ def _run_worker(
     # A terminal sends Ctrl-C to all processes; the parent forwards it once, as SIGTERM. Programs
     # that an agent starts do not inherit a handler that does nothing, unlike SIG_IGN.
     signal.signal(signal.SIGINT, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with sock:  # also if the application cannot be made
         link = WorkerLink(pipe)
         module, _, name = factory.partition(":")
@@ -287,6 +289,9 @@ def _run_worker(
 
 @contextmanager
 def _signal_blocked(number: signal.Signals) -> Iterator[None]:
+    if sys.platform == "win32":  # it cannot block signals
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield

@@ -66,7 +66,7 @@ class PlainReader:
         with suppress(ImportError):
             import readline
 
-            if "libedit" not in (readline.__doc__ or ""):
+            if sys.platform != "win32" and "libedit" not in (readline.__doc__ or ""):
                 # Several pasted lines become one question.
                 readline.parse_and_bind("set enable-bracketed-paste on")
 

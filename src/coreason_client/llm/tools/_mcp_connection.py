@@ -284,9 +284,9 @@ def _import_mcp() -> None:
 def _error_output() -> TextIO:
     """Return the file for the error output of a server: ours, or none if it is not a real file."""
     try:
-        return os.fdopen(os.dup(sys.stderr.fileno()), "w")
+        return os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
     except (AttributeError, OSError, ValueError):
-        return Path(os.devnull).open("w")
+        return Path(os.devnull).open("w", encoding="utf-8")
 
 
 # Results as tool outputs.

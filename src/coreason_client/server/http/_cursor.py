@@ -13,14 +13,7 @@ from uuid import UUID
 
 from ._problems import Problem
 
-__all__ = [
-    "MAX_CURSOR_LENGTH",
-    "Cursor",
-    "etag_of",
-    "is_known",
-    "parse_cursor",
-    "stream_in_path",
-]
+__all__ = ["MAX_CURSOR_LENGTH", "Cursor", "etag_of", "is_known", "parse_cursor", "stream_in_path"]
 
 # 36 characters of a UUID, and three times a colon and a number that fits any store.
 MAX_CURSOR_LENGTH = 36 + 3 * (1 + 18)

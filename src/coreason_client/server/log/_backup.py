@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sqlite3
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -155,7 +156,7 @@ def _empty_file(target: Path, source: Path) -> Iterator[Path]:
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     part.touch(mode=0o600, exist_ok=False)
     try:
-        if hasattr(os, "geteuid") and os.geteuid() == 0:
+        if sys.platform != "win32" and os.geteuid() == 0:
             owner = source.stat()
             os.chown(part, owner.st_uid, owner.st_gid)
         yield part

@@ -7,16 +7,7 @@ from time import time
 from uuid import UUID
 
 from ..errors import Fenced, OutOfSequence, PositionGone
-from .base import (
-    PAGE_BYTES,
-    AgentVersion,
-    EpochStart,
-    NewStream,
-    Notes,
-    Page,
-    StreamMeta,
-    epoch_at,
-)
+from .base import PAGE_BYTES, AgentVersion, EpochStart, NewStream, Notes, Page, StreamMeta, epoch_at
 
 __all__ = [
     "are_notes_repeated",

@@ -10,16 +10,12 @@ import hashlib
 import os
 import socket
 import stat
+import sys
 import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # Windows: nothing is locked
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["LocalAddress", "claim", "has_socket_at", "release", "release_closed"]
 
@@ -53,7 +49,7 @@ def release(address: LocalAddress) -> None:
             return
         _claims[address] -= 1
         if not _claims[address] and (file := _open()) is not None:
-            fcntl.lockf(file, fcntl.LOCK_UN, 1, _position(address))
+            _set_lock(file, address, locked=False)
 
 
 def release_closed() -> None:
@@ -69,7 +65,7 @@ def release_closed() -> None:
         own = {_port_or_path(address) for address in _own_sockets()}
         for address in [address for address in _claims if _port_or_path(address) not in own]:
             if _claims.pop(address) and (file := _open()) is not None:
-                fcntl.lockf(file, fcntl.LOCK_UN, 1, _position(address))
+                _set_lock(file, address, locked=False)
 
 
 def has_socket_at(address: LocalAddress) -> bool:
@@ -88,7 +84,7 @@ def _lock(address: LocalAddress) -> bool:
     if (file := _open()) is None:
         return True
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _position(address))
+        _set_lock(file, address, locked=True)
     except (BlockingIOError, PermissionError):
         return False
     except OSError:  # a file system without locks
@@ -96,8 +92,17 @@ def _lock(address: LocalAddress) -> bool:
     return True
 
 
+def _set_lock(file: int, address: LocalAddress, *, locked: bool) -> None:
+    if sys.platform != "win32":
+        import fcntl
+
+        operation = fcntl.LOCK_EX | fcntl.LOCK_NB if locked else fcntl.LOCK_UN
+        fcntl.lockf(file, operation, 1, _position(address))
+
+
 def _open() -> int | None:
-    if not _file and fcntl is not None:
+    """Return the file with the locks, None if there is none, as on Windows."""
+    if not _file and sys.platform != "win32":
         path = Path(tempfile.gettempdir(), f"coreason-{os.getuid()}.lock")
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

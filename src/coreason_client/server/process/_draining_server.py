@@ -43,13 +43,13 @@ __all__ = [
 # A server in a terminal must end when its terminal is closed; a server without one, such as a
 # service, has never had a terminal that could be closed.
 
-SIGHUP = getattr(signal, "SIGHUP", None)  # Windows has none
+SIGHUP: Any = getattr(signal, "SIGHUP", None)  # Windows has none
 
 
 def has_terminal() -> bool:
     """Return True if this process has a controlling terminal that is not closed."""
     try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+        os.close(os.open("/dev/tty", os.O_RDONLY | getattr(os, "O_NOCTTY", 0)))
     except OSError:
         return False
     return True
@@ -283,6 +283,10 @@ class DrainingServer(uvicorn.Server):
         return make_protocol
 
     def _can_take_over(self, startup: Callable[..., object]) -> bool:
+        if sys.platform == "win32":  # its event loop cannot wait for a listening socket
+            if (value := self._limits.max_connections) is not None:
+                raise ArgumentError("max_connections", "cannot be applied on Windows", value)
+            return False
         if sets_servers(startup):
             return True
         effect = "max_connections is off"

@@ -1,13 +1,13 @@
 """Listening sockets: how they are opened, how connections are accepted, how many there may be."""
 
 import asyncio
-import contextlib
 import errno
 import logging
 import os
 import socket
 import ssl
 import stat
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,12 +30,6 @@ __all__ = [
 
 # The limit of file descriptors, and the share of it for connections.
 
-try:
-    import resource
-except ImportError:  # Windows has no such limit
-    resource = None  # type: ignore[assignment]
-
-
 _MAX_LIMIT = 1 << 20  # some containers allow a thousand times more, which no process needs
 _RESERVED = 64  # the listener, the event loop, the store, files
 _MIN_CONNECTIONS = 8
@@ -43,22 +37,26 @@ _MIN_CONNECTIONS = 8
 
 def descriptor_limit() -> int | None:
     """Return how many descriptors this process may open, None if there is no limit."""
-    if resource is None:
+    if sys.platform == "win32":
         return None
+    import resource
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def raise_descriptor_limit() -> None:
     """Raise the soft limit to the hard one, which needs no privilege."""
-    if resource is None:
+    if sys.platform == "win32":
         return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return
     wanted = _MAX_LIMIT if hard == resource.RLIM_INFINITY else min(hard, _MAX_LIMIT)
     if wanted > soft:
-        with contextlib.suppress(OSError, ValueError):  # macOS has a lower limit
+        with suppress(OSError, ValueError):  # macOS has a lower limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
@@ -263,7 +261,8 @@ def _listening(
 ) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # there two processes could listen at the same address
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
         if one_family and family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -281,9 +280,12 @@ def listen_unix(path: str | os.PathLike[str], mode: int = UDS_MODE) -> socket.so
     A socket that a dead process has left there is replaced; anything else is not.
 
     Raises:
-        ArgumentError: the mode is not one, or there is something other than a socket at the path.
+        ArgumentError: the mode is not one, there is something other than a socket at the path, or
+            this is Windows, where Python has no Unix sockets.
         OSError: another process listens there, or the socket cannot be created.
     """
+    if sys.platform == "win32":
+        raise ArgumentError("uds", "is not possible on Windows")
     if not 0 <= mode <= 0o777:
         raise ArgumentError("uds_mode", "must be permissions from 0 to 0o777", mode)
     file = Path(path)
@@ -314,7 +316,7 @@ def _remove_stale(file: Path) -> None:
         mode = file.lstat().st_mode
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(mode):
+    if sys.platform == "win32" or not stat.S_ISSOCK(mode):
         raise ArgumentError("uds", f"{file}: there is something other than a socket at this path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)

@@ -17,9 +17,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
-from ._draining_server import Hangup, exit_now, is_ignored
+from ._draining_server import SIGHUP, Hangup, exit_now, is_ignored
 from ._worker_processes import exit_reason
 
 __all__ = ["Reloader", "changed", "scan"]
@@ -91,7 +91,8 @@ class Reloader:
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        ours, theirs = Pipe()  # breaks if this process dies, and then the server ends too
+        # Breaks if this process dies, and then the server ends too. Windows has another type of it.
+        ours, theirs = cast("Any", Pipe())
         self._process = self._start_process(theirs)
         theirs.close()
         try:
@@ -138,7 +139,7 @@ class Reloader:
     def _handling_signals(self) -> Iterator[None]:
         numbers = [signal.SIGINT, signal.SIGTERM]
         if not is_ignored():
-            numbers.append(signal.SIGHUP)
+            numbers.append(SIGHUP)
         before = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
             yield
@@ -147,7 +148,7 @@ class Reloader:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _: object) -> None:
-        if number == signal.SIGHUP and not self._hangup.terminal_closed():
+        if number == SIGHUP and not self._hangup.terminal_closed():
             return  # the keys are read again when their file changes
         if self._stopped_by is not None:
             if self._process is not None and self._process.is_alive():

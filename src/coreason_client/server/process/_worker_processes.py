@@ -7,6 +7,7 @@ ready and answers pings. If the pipe breaks because the parent has died, it drai
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from time import monotonic
 from types import FrameType
+from typing import Any, cast
 
 from ._draining_server import Hangup, exit_now, is_ignored
 
@@ -61,7 +63,7 @@ class WorkerLink:
 
 class _Worker:
     def __init__(self, start: "Callable[[Connection[bytes, bytes]], BaseProcess]") -> None:
-        self._pipe, worker_end = Pipe()
+        self._pipe, worker_end = cast("Any", Pipe())  # Windows has another type of connection
         self.ready = False
         self._replied_at = self._pinged_at = monotonic()
         self.process = start(worker_end)
@@ -156,12 +158,11 @@ class Supervisor:
         handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {
             signal.SIGINT: self._on_stop,
             signal.SIGTERM: self._on_stop,
-            signal.SIGHUP: self._on_restart,
-            signal.SIGTTIN: self._on_more,
-            signal.SIGTTOU: self._on_fewer,
         }
-        if is_ignored():
-            del handlers[signal.SIGHUP]
+        if sys.platform != "win32":
+            handlers |= {signal.SIGTTIN: self._on_more, signal.SIGTTOU: self._on_fewer}
+            if not is_ignored():
+                handlers[signal.SIGHUP] = self._on_restart
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield

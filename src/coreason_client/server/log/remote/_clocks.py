@@ -1,5 +1,6 @@
 """The clock of the store, estimated, and the clocks of its runs."""
 
+import sys
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -65,8 +66,9 @@ class RunClock:
 
 def _steady() -> float:
     """Return seconds that also count while the machine sleeps, if the system supports it."""
-    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class StoreClock:
