@@ -31,7 +31,8 @@ SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_can
 COLLECT = ($(BIN)/pytest -q --collect-only >$(VENV)/collected || (tail -40 $(VENV)/collected; false))
 
 # What `make lowest` runs beside the quick tests: clients, servers, stores and the command, over loopback.
-LOWEST = tests/cap tests/http
+LOWEST = tests/cap tests/http tests/llm/tools tests/server/observe/test_spans.py tests/cli/test_serve.py \
+	tests/cli/test_live.py tests/server/log/test_valkey_primary.py tests/llm/router/test_soak.py
 
 # The time in the built files: that of the commit, so that everybody builds the same bytes.
 EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 1577836800)
