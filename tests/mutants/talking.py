@@ -286,13 +286,13 @@ MUTANTS = (
     Mutant(
         "messages that were not read become a turn under every policy",
         f"{_ENGINE}/_producers.py",
-        'self._options.on_busy == "wait" and ',
-        "",
+        'self.order if options.on_busy == "wait" else None',
+        "self.order",
         (_UNREAD,),
     ),
     Mutant(
         "a message before a question answers it",
-        f"{_ENGINE}/_producers.py",
+        f"{_ENGINE}/_order.py",
         "not (asks or is_own)",
         "not is_own",
         (_UNREAD,),
@@ -314,7 +314,7 @@ MUTANTS = (
     Mutant(
         "the messages that a used-up agent did not read are lost",
         f"{_ENGINE}/_takeover.py",
-        "named = await self._producers.name_unread(request, meta, unread)",
+        "named = await self._producers.unread.name(request, meta, unread)",
         'named = {"not_delivered": unread}',
         (_UNREAD,),
     ),

@@ -19,7 +19,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
-from typing import Final
+from time import monotonic
+from typing import Any, Final
 from uuid import UUID
 
 from coreason_manifest.definitions.message import ChatMessage
@@ -29,23 +30,26 @@ from .._options import OnBusy
 from ..durable._packets import logged_packets
 from ..durable._replay import Logged
 from ..errors import PositionGone, UnknownStream
-from ..log.base import Conversation, StreamLog, StreamMeta
+from ..log.base import Conversation, NewStream, StreamLog, StreamMeta
 from ..log.tasks import TaskLog
+from ..observe._spans import StoredHeaders
 from ..stream import AgentStream
 from ._agent import Runner
 from ._conversation import (
+    RequestWithHistory,
     UnreadTurn,
     dump_mark,
     dump_question,
     dump_request,
     marks_in,
     thread_of,
+    unread_turn,
 )
 from ._ending import CANCELLED, CONVERSATION_BUSY
 from ._inbox import InboxStore
 from ._producer import Producer
 
-__all__ = ["Order", "place_of"]
+__all__ = ["Order", "UnreadTurns", "place_of"]
 
 _POLL_SECONDS: Final = 1.0  # a stream that ends in this process is noticed at once
 _FEW, _ALL = 20, 1_000
@@ -231,6 +235,74 @@ class Order:
             await asyncio.wait(here, timeout=_POLL_SECONDS, return_when=wait)
         else:
             await asyncio.sleep(_POLL_SECONDS)
+
+
+class UnreadTurns:
+    """Opens the turns for messages that agents did not read, if messages wait in an `order`.
+
+    `start` starts the agent of a stream.
+    """
+
+    def __init__(
+        self, log: StreamLog, owner: str, order: Order | None, start: Callable[..., object]
+    ) -> None:
+        self._log = log
+        self._owner = owner
+        self._order = order
+        self._start = start
+
+    def name_of(self, producer: Producer, unread: Sequence[str]) -> Awaitable[dict[str, Any]]:
+        """Return what the last packet says of messages that an agent here did not read.
+
+        If the agent asks the user, they have no turn: they are not the answer to that.
+        """
+        asks = producer._writer.turns.asked is not None
+        return self.name(producer.request, producer.meta, unread, asks=asks)
+
+    async def name(
+        self,
+        request: ServiceRequest,
+        meta: StreamMeta,
+        unread: Sequence[str],
+        *,
+        asks: bool = False,
+    ) -> dict[str, Any]:
+        """Return what the last packet says of messages that the agent of a stream did not read.
+
+        A task of A2A, and a client that brings its history, have turns only when their client asks
+        for them.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        if not unread:
+            return {}
+        named: dict[str, Any] = {"not_delivered": [*unread]}
+        is_own = isinstance(request, RequestWithHistory) or "a2a" in request.payload.metadata
+        if self._order is not None and not (asks or is_own):
+            named["next_stream"] = str(await self._open(self._order, request, meta))
+        return named
+
+    async def _open(self, order: Order, request: ServiceRequest, meta: StreamMeta) -> UUID:
+        """Open the stream for the messages, once for each agent that did not read them."""
+        asked, is_durable, question = (
+            unread_turn(request, meta.stream_id),
+            meta.agent is not None,
+            b"",
+        )
+        if self._log.outlives_process:
+            question = dump_request(meta.principal, asked, {}, waits=not is_durable)
+        new = NewStream(
+            *(asked.request_id, meta.principal, asked.request_id, meta.fingerprint),
+            *(question, meta.agent),
+        )
+        opened = await self._log.open(new, self._owner)
+        await order.enter(meta.principal, asked, asked.request_id)
+        if opened.created:
+            if not is_durable:
+                order.add_unstarted(asked.request_id)
+            self._start(asked, opened.meta, StoredHeaders({}), monotonic())
+        return asked.request_id
 
 
 def _unread(end: Logged) -> list[str]:

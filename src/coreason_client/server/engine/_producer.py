@@ -91,11 +91,6 @@ class Producer:
         return self._writer.request
 
     @property
-    def asks(self) -> bool:
-        """True if the stream ends with a question to the user."""
-        return self._writer.turns.asked is not None
-
-    @property
     def ended(self) -> bool:
         """True if the last packet has been written; it may not be in the log yet."""
         return self._writer.ending.ended

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamError
@@ -15,15 +15,15 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import Options
 from ..durable._journal import Journal
-from ..log.base import Claim, EpochStart, NewStream, StreamLog, StreamMeta
+from ..log.base import Claim, EpochStart, StreamLog, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import Metrics
 from ..observe._spans import Attempt, HeaderValues, StoredHeaders, Tracing
 from ._agent import Runner, continuing, watch_forgotten
-from ._conversation import RequestWithHistory, dump_request, unread_turn, waiting_request
+from ._conversation import waiting_request
 from ._durable_writer import Origin
 from ._ending import ABANDONED, CANCELLED
-from ._order import Order
+from ._order import Order, UnreadTurns
 from ._producer import DurableProducer, Producer
 from ._quotas import Quotas, Unit
 
@@ -62,11 +62,12 @@ class Producers:
         if options.on_busy != "parallel":
             self.order = Order(log, options.on_busy, self.get, self.cancel)
             self._runner = self.order.ordered(runner)
+        waiting = self.order if options.on_busy == "wait" else None
+        self.unread = UnreadTurns(log, owner, waiting, self.start)
         watch_forgotten()
         self._on_unwritten = on_unwritten
         self._log = log
         self._options = options
-        self._owner = owner
         self.metrics = metrics
         self._tracing = tracing
         self._by_stream: dict[UUID, Producer] = {}
@@ -108,56 +109,6 @@ class Producers:
         self.order.unstarted.add(claim.stream_id)
         self.start(request, meta, StoredHeaders(trace), monotonic())
         return True
-
-    async def name_unread(
-        self,
-        request: ServiceRequest,
-        meta: StreamMeta,
-        unread: Sequence[str],
-        *,
-        asks: bool = False,
-    ) -> dict[str, Any]:
-        """Return what the last packet of a stream says of messages that its agent did not read.
-
-        If messages wait for their turn here, these get the next one, unless the stream `asks` the
-        user: they are no answer to that. A task of A2A, and a client that brings its history, have
-        turns only when their client asks for them.
-
-        Raises:
-            LogError: the log does not answer.
-        """
-        if not unread:
-            return {}
-        named: dict[str, Any] = {"not_delivered": [*unread]}
-        is_own = isinstance(request, RequestWithHistory) or "a2a" in request.payload.metadata
-        if self.order is not None and self._options.on_busy == "wait" and not (asks or is_own):
-            named["next_stream"] = str(await self._open_next(self.order, request, meta))
-        return named
-
-    def _name_unread_of(
-        self, producer: Producer, unread: Sequence[str]
-    ) -> Awaitable[dict[str, Any]]:
-        asks = producer.asks
-        return self.name_unread(producer.request, producer.meta, unread, asks=asks)
-
-    async def _open_next(self, order: Order, request: ServiceRequest, meta: StreamMeta) -> UUID:
-        """Open the stream for the messages that an agent did not read, once for each agent."""
-        asked, is_durable = unread_turn(request, meta.stream_id), meta.agent is not None
-        question = b""
-        if self._log.outlives_process:
-            waits = not is_durable
-            question = dump_request(meta.principal, asked, {}, waits=waits)
-        new = NewStream(
-            *(asked.request_id, meta.principal, asked.request_id, meta.fingerprint),
-            *(question, meta.agent),
-        )
-        opened = await self._log.open(new, self._owner)
-        await order.enter(meta.principal, asked, asked.request_id)
-        if opened.created:
-            if not is_durable:
-                order.add_unstarted(asked.request_id)
-            self.start(asked, opened.meta, StoredHeaders({}), monotonic())
-        return asked.request_id
 
     async def cancel(self, meta: StreamMeta) -> None:
         """Cancel a stream, and wait a moment for its end; repeated calls change nothing.
@@ -233,7 +184,7 @@ class Producers:
             earlier.give_up()
         self._by_stream[meta.stream_id] = producer
         if producer.inbox is not None:
-            producer.inbox.name_unread = partial(self._name_unread_of, producer)
+            producer.inbox.name_unread = partial(self.unread.name_of, producer)
         if unit is None:
             self._units[producer] = self.quotas.add_stream(meta.principal)
         else:

@@ -165,7 +165,7 @@ class Takeover:
             if not meta.cancel_requested:
                 _log_lines.restarts_used_up(meta, restarts.failed, restarts.total)
             unread = await self._unread(meta, journal)
-            named = await self._producers.name_unread(request, meta, unread)
+            named = await self._producers.unread.name(request, meta, unread)
             await self._end(claim, cancelled=meta.cancel_requested, details=named)
             return
         restart = _Restart(claim, meta, journal, request, trace)
