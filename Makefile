@@ -44,7 +44,7 @@ RELEASE = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/coreason_client/_v
 
 # Versions that are a week old or more: a poisoned release is usually found within days.
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-annotate --exclude-newer '7 days' --custom-compile-command 'make lock' pyproject.toml
+	--no-emit-index-url --no-annotate --exclude-newer '7 days' --custom-compile-command 'make lock'
 IMAGE_EXTRAS = cli server llm valkey postgres metrics fast
 
 .DEFAULT_GOAL := help
@@ -111,8 +111,10 @@ browser: $(INSTALLED) ## install Chromium and axe-core for the browser tests, if
 	@$(BIN)/python -m tests.browser.install
 
 lock: $(INSTALLED) ## write the lock files again: for developers and releases, and for the image
-	$(COMPILE) --all-extras --group dev --output-file requirements-dev.txt
-	$(COMPILE) $(addprefix --extra ,$(IMAGE_EXTRAS)) --output-file deploy/requirements.txt
+	$(COMPILE) --all-extras --group dev --output-file requirements-dev.txt pyproject.toml
+	$(COMPILE) $(addprefix --extra ,$(IMAGE_EXTRAS)) --output-file deploy/requirements.txt pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
+		$(COMPILE) --output-file deploy/requirements-build.txt -
 
 postgres: $(INSTALLED) ## install Postgres and PgBouncer for the tests, if they are missing
 	@$(BIN)/python -m tests.server.log.install_postgres
