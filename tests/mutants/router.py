@@ -16,6 +16,13 @@ _CACHE_TESTS = ("tests/llm/router/test_cached_answer.py",)
 
 MUTANTS = (
     Mutant(
+        "a call that is cancelled while it is settled stays reserved",
+        _GATE,
+        "await asyncio.shield(settling)",
+        "await settling",
+        _GATE_TESTS,
+    ),
+    Mutant(
         "a call waits for a budget into which it cannot fit",
         _GATE,
         "fits = refused.reserved > 0 and refused.spent + amount <= account.limit",

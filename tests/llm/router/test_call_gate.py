@@ -1,5 +1,7 @@
 """The gate of a call: which deployment gets an attempt, what is reserved, and what is settled."""
 
+import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +11,7 @@ from pydantic import BaseModel
 from coreason_client._drive import Action, Wait
 from coreason_client._http._types import FailureKind, TransportFailure
 from coreason_client.llm import (
+    AsyncLLMClient,
     Budget,
     Deployment,
     LLMAuthenticationError,
@@ -30,6 +33,7 @@ from coreason_client.llm._plan import FetchKey
 from coreason_client.llm._reply import generate_flow
 from coreason_client.llm.router._rules import Acquire, Acquired
 from coreason_client.llm.router._state import Command, MemoryState, RouterState
+from coreason_client.testing import fake_model
 from tests.llm.play import (
     BROKEN,
     END,
@@ -813,6 +817,41 @@ def test_a_reservation_whose_reply_was_lost_is_released() -> None:
     assert state.inner.totals(account)[1] > 0
     close(attempts)
     assert state.inner.totals(account) == (0, 0)
+
+
+class Slow(MemoryState):
+    """A state that settles when it is told to."""
+
+    immediate = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settles, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def run_async(self, command: Command) -> Acquired | None:
+        if not isinstance(command, Acquire):
+            self.settles.set()
+            await self.go_on.wait()
+        return self.run(command)
+
+
+def test_a_call_that_is_cancelled_while_it_is_settled_waits_for_that() -> None:
+    async def main() -> None:
+        state, budget = Slow(), Budget(1, name="b")
+        with fake_model(["Hi"]) as model:
+            async with AsyncLLMClient("key", model.url, budgets=[budget], state=state) as client:
+                call = asyncio.ensure_future(client.generate("Hello", "gpt-4o", max_tokens=9))
+                await state.settles.wait()
+                call.cancel()
+                await asyncio.sleep(0)
+                assert not call.done()
+                state.go_on.set()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
+        spent, reserved = state.totals(budget.account(None, time.time()).name)
+        assert (spent > 0, reserved) == (True, 0)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
 
 
 def test_the_deadline_is_that_of_the_call_when_all_deployments_time_out() -> None:

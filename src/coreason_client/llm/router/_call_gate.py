@@ -16,6 +16,7 @@ The rules:
   this process replaces it.
 """
 
+import asyncio
 import logging
 import os
 import time
@@ -424,7 +425,10 @@ class CallGate(Generic[PlanT]):
 
 
 class _Settlements(Action):
-    """Settles the attempts of a call that has ended; a failure is logged."""
+    """Settles the attempts of a call that has ended; a failure is logged.
+
+    A call that is cancelled meanwhile waits for it: its reservation would count as spent.
+    """
 
     __slots__ = ("_commands", "_state")
 
@@ -442,6 +446,14 @@ class _Settlements(Action):
 
     async def perform_async(self) -> None:
         """Run the commands without blocking the event loop."""
+        settling = asyncio.ensure_future(self._settle())
+        try:
+            await asyncio.shield(settling)
+        except asyncio.CancelledError:
+            await asyncio.wait({settling})
+            raise
+
+    async def _settle(self) -> None:
         try:
             for command in self._commands:
                 await self._state.run_async(command)
