@@ -130,6 +130,8 @@ def test_loading_the_plugin_imports_nothing_heavy() -> None:
         "coreason_client._version",
         "coreason_client.testing",
         PLUGIN,
+        "coreason_manifest",
+        "coreason_manifest.definitions",
     ]
 
 

@@ -187,12 +187,15 @@ def _ask_server(source: Path, part: Path, deadline: float) -> bool:
     """Ask the server for the copy; return False if the log is not in use any more."""
     request, report = _files(str(source))
     number = uuid.uuid4().hex
-    _create_request(request, json.dumps({"id": number, "target": str(part)}))
     try:
+        _create_request(request, json.dumps({"id": number, "target": str(part)}))
         return _wait(source, request, report, number, deadline)
     finally:
-        request.unlink(missing_ok=True)
-        report.unlink(missing_ok=True)
+        # Also if Ctrl-C came just after it was created; but not the request of another backup.
+        with suppress(FileNotFoundError):
+            if number in request.read_text(encoding="utf-8"):
+                request.unlink()
+                report.unlink(missing_ok=True)
 
 
 def _wait(source: Path, request: Path, report: Path, number: str, deadline: float) -> bool:

@@ -43,7 +43,6 @@ export class Answer {
     this.placed = 0; // how many of the user's messages are in the queue
     this.bubbles = new Map(); // their elements by id
     this.unread = []; // texts of messages that came too late
-    this.nextStream = null; // which answers them
     this.waitingCall = null; // the id of the call for which the agent asks for a permission
     this.blocks = new Blocks();
     this.live = null; // the element of the block that is being written
@@ -209,13 +208,12 @@ export class Answer {
     this.markUnread(this.ending);
   }
 
-  /** Mark messages that were stored, and that the agent did not read before its end; another stream may answer them. */
+  /** Mark messages that the agent did not read before its end. */
   markUnread(end) {
     this.ending = end;
     const ids = Array.isArray(end?.not_delivered) ? end.not_delivered : [];
     for (const id of ids) this.bubbles.get(id)?.classList.add("unread");
-    this.unread = this.said.filter((message) => ids.includes(message.id)).map((message) => message.text);
-    this.nextStream = end?.next_stream ?? null;
+    this.unread = this.said.filter(({ id }) => ids.includes(id)).map(({ text }) => text);
   }
 
   showClose(payload) {

@@ -219,8 +219,9 @@ async function follow(kept) {
 }
 
 function ended(turn, again) {
-  const { nextStream, unread } = turn.answer;
-  if (nextStream && turn === current) follow({ question: unread.join("\n\n") || null, streamId: nextStream, text: "" });
+  const { ending, unread } = turn.answer;
+  const streamId = ending?.next_stream;
+  if (streamId && turn === current) follow({ question: unread.join("\n\n") || null, streamId, text: "" });
   if (turn.status !== "failed") return;
   if (turn.error?.statusCode === 401 && config.needs_key) return askForKey("The server did not accept the key.", () => {
     removeTurn(turn);
