@@ -7,7 +7,7 @@
 import { Blocks } from "./blocks.js";
 import { clean } from "./clean.js";
 import { element, patch } from "./draw.js";
-import { addedUsage, approval, artifact, media, notice, otherEvent, Progress, said, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
+import { addedUsage, approval, artifact, list, media, notice, otherEvent, Progress, said, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
 import { parse, setLevels, size } from "./markdown.js";
 import { nextFrame } from "./pauses.js";
 
@@ -42,7 +42,6 @@ export class Answer {
     this.packets = []; // valid ones
     this.placed = 0; // how many of the user's messages are in the queue
     this.bubbles = new Map(); // their elements by id
-    this.unread = []; // texts of messages that came too late
     this.waitingCall = null; // the id of the call for which the agent asks for a permission
     this.blocks = new Blocks();
     this.live = null; // the element of the block that is being written
@@ -211,7 +210,7 @@ export class Answer {
   /** Mark messages that the agent did not read before its end. */
   markUnread(end) {
     this.ending = end;
-    const ids = Array.isArray(end?.not_delivered) ? end.not_delivered : [];
+    const ids = list(end?.not_delivered);
     for (const id of ids) this.bubbles.get(id)?.classList.add("unread");
     this.unread = this.said.filter(({ id }) => ids.includes(id)).map(({ text }) => text);
   }

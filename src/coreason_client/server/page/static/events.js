@@ -10,7 +10,7 @@ const MAX_JSON = 20_000;
 const MAX_THOUGHTS = 200;
 
 const text = (value, fallback = "") => (typeof value === "string" ? clean(value) : fallback);
-const list = (value) => (Array.isArray(value) ? value : []);
+export const list = (value) => (Array.isArray(value) ? value : []);
 const object = (value) => (value && typeof value === "object" ? value : {});
 
 /** Return the text of a thought or a block, which agents send under different names. */
