@@ -64,6 +64,8 @@ def read(peer: Peer, stream_id: str) -> Answer:
 
 def end_of(answer: Answer) -> dict[str, Any]:
     p = answer.last.p
+    if isinstance(p, str):
+        return {"reason": p}
     return dict(p) if isinstance(p, dict) else {"code": p.code, **(p.details or {})}
 
 
@@ -165,7 +167,7 @@ def test_an_agent_that_goes_on_in_another_process_decides(
     peer = serve(listening, log=log, durable=True, inbox=True, on_busy="wait", **known)
     first, following = read(peer, str(stream_id)), read(peer, str(turn.request_id))
     if way == "read":
-        assert (first.text, end_of(first)) == ("first stop", {"reason": "complete"})
+        assert (first.text, end_of(first)) == ("first stop", {"reason": "bye"})
         assert (following.text, end_of(following)) == ("", {"code": "cancelled"})
     else:
         names = {"not_delivered": ["1"], "next_stream": str(turn.request_id)}
@@ -178,6 +180,7 @@ async def listening(_: ServiceRequest, stream: AgentStream) -> None:
     if stream.question == "first":
         message = await anext(stream.inbox)
         await stream.write(f" {message.text}")
+        await stream.write_packet("CLOSE", "bye")
 
 
 PROGRAM = """

@@ -120,8 +120,8 @@ class Inbox:
         """The messages that the agent got, known once it is sealed."""
         self._is_read = False
         self._arrived = asyncio.Event()
-        self.name_unread: Callable[[list[str]], Awaitable[dict[str, Any]]] = _name
-        """Returns what the last packet says of the messages with these ids."""
+        self.name_unread: Callable[[list[str]], Awaitable[dict[str, Any]]]
+        """Returns what the last packet says of the messages with these ids; set at the start."""
 
     def wake(self) -> None:
         """Look at once: a message has arrived in this process."""
@@ -195,10 +195,6 @@ class Inbox:
         if not known:
             self._taken += len(found)
         return [InboxMessage(*one) for one in taken["messages"]]
-
-
-async def _name(unread: list[str]) -> dict[str, Any]:
-    return {"not_delivered": unread} if unread else {}
 
 
 def taken_in(journal: Journal) -> int:

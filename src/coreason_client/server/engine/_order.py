@@ -24,6 +24,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from coreason_manifest.definitions.message import ChatMessage
+from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._options import OnBusy
@@ -285,11 +286,8 @@ class UnreadTurns:
 
     async def _open(self, order: Order, request: ServiceRequest, meta: StreamMeta) -> UUID:
         """Open the stream for the messages, once for each agent that did not read them."""
-        asked, is_durable, question = (
-            unread_turn(request, meta.stream_id),
-            meta.agent is not None,
-            b"",
-        )
+        asked, is_durable = unread_turn(request, meta.stream_id), meta.agent is not None
+        question = b""
         if self._log.outlives_process:
             question = dump_request(meta.principal, asked, {}, waits=not is_durable)
         new = NewStream(
@@ -307,8 +305,8 @@ class UnreadTurns:
 
 def _unread(end: Logged) -> list[str]:
     """Return the ids of messages that the last packet of a stream names."""
-    details = end.content.get("details") if isinstance(end.content, dict) else None
-    found: list[str] = (details or end.content or {}).get("not_delivered", [])
+    said = end.content.get("details") if end.op == StreamOpCode.ERROR else end.content
+    found: list[str] = said.get("not_delivered", []) if isinstance(said, dict) else []
     return found
 
 

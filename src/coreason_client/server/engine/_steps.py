@@ -332,13 +332,8 @@ class JournaledSteps(Steps):
         if answer is not None:
             return AnsweredQuestion(**answer)
         asked = self._approvals.state(writer.journal, shown)
-        return {
-            APPROVAL: {
-                "root": self._root.hex,
-                "request": self._asked or self._writer.request,
-                **asked,
-            }
-        }
+        request = self._asked or writer.request
+        return {APPROVAL: {"root": self._root.hex, "request": request, **asked}}
 
     async def turns(self, load: LoadTurns, limit: int, max_bytes: int) -> Sequence[bytes]:
         """Return the latest turns of the conversation; a restarted agent gets the same ones."""
