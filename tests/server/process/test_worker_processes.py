@@ -107,6 +107,22 @@ def test_a_worker_that_dies_is_replaced_and_all_drain_together(tmp_path: Path) -
         assert "Traceback" not in program.errors
 
 
+def test_a_worker_that_dies_before_it_is_ready_leaves_one_that_serves(tmp_path: Path) -> None:
+    with workers(tmp_path, 2) as program:
+        slow, serving = started(program, 2)
+        os.kill(slow, signal.SIGSTOP)
+        os.kill(program.pid, signal.SIGSTOP)  # it learns both at once: one is ready, one is dead
+        peer = Peer(program.url())
+        with peer.open() as answer:
+            assert int(answer.until(1).text) == serving
+            os.kill(slow, signal.SIGKILL)
+            os.kill(program.pid, signal.SIGCONT)
+            program.expect(rf"worker {slow} ended \(killed by SIGKILL\) and is replaced by worker")
+            (tmp_path / "go").touch()
+            answer.rest()
+        peer.close()
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_second_signal_ends_all_of_them_at_once(
     tmp_path: Path, number: signal.Signals, code: int

@@ -217,10 +217,11 @@ class Supervisor:
         wait([handle for worker in self._workers for handle in worker.handles], _TICK)
 
     def _check(self) -> None:
-        for worker in list(self._workers):
+        for worker in self._workers:  # all of them, before one that has ended is judged
             worker.read_messages()
             if worker.ready:
                 self._ever_ready, self._failures = True, 0
+        for worker in list(self._workers):
             if worker.process.is_alive() and worker.is_hung():
                 logger.error("worker %d does not answer and will be killed", worker.pid)
                 worker.process.kill()
