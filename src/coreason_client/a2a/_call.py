@@ -8,8 +8,6 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from coreason_manifest.definitions._base import explain
-
 from .._context import trace_headers
 from .._http._checks import check_headers, check_url, merged_headers, problem_message, shown
 from .._http._types import (
@@ -172,6 +170,8 @@ def json_error(what: str, body: bytes, error: Exception) -> A2AJSONError:
 
     Raise it from None: the original error quotes what the agent sent, which may be a key.
     """
+    from coreason_manifest.definitions._base import explain  # here: its models are built at import
+
     reason = explain(error) if isinstance(error, ValidationError) else str(error)
     return A2AJSONError(f"{what} is not valid: {reason}", body=body[:_MAX_BODY_KEPT])
 
