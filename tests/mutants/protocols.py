@@ -13,8 +13,8 @@ def _cap(module: str, name: str, old: str, new: str, tested_by: str = "") -> Mut
     return _of("cap", module, name, old, new, tested_by)
 
 
-def _sse(module: str, name: str, old: str, new: str) -> Mutant:
-    return _of("sse", module, name, old, new)
+def _sse(topic: str, name: str, old: str, new: str) -> Mutant:
+    return Mutant(name, "coreason_client/sse", old, new, (f"tests/sse/test_{topic}.py",))
 
 
 def _of(package: str, module: str, name: str, old: str, new: str, tested_by: str = "") -> Mutant:
@@ -259,49 +259,49 @@ MUTANTS = (
         'f"seq {self.seq}"',
     ),
     _sse(
-        "_block",
+        "block",
         "the line end between two lines of data does not count",
         "self._check(len(self.data) - 1, len(line))",
         'self._check(len(self.data) - self.data.count(b"\\n"), len(line))',
     ),
     _sse(
-        "_block",
+        "block",
         "an unfinished line does not count",
         "            size += len(line) - (5 if",
         "            size += 0 * len(line) - (0 if",
     ),
     _sse(
-        "_block",
+        "block",
         "a reconnection time may have 19 digits",
         "len(value) <= _MAX_RETRY_DIGITS",
         "len(value) <= _MAX_RETRY_DIGITS + 1",
     ),
     _sse(
-        "_event",
+        "event",
         "two ids make no difference between events",
         "(self.event, self.data_bytes, self.id) == (other.event, other.data_bytes, other.id)",
         "(self.event, self.data_bytes) == (other.event, other.data_bytes)",
     ),
     _sse(
-        "_event",
+        "event",
         "a copied error has lost its events",
         "return type(self), (self.limit,), self.__dict__",
         "return type(self), (self.limit,)",
     ),
     _sse(
-        "_template",
+        "template",
         "an id with a NUL counts if a block has the shape of an earlier one",
         "                    if _NUL in other:\n                        return None\n",
         "",
     ),
     _sse(
-        "_template",
+        "template",
         "a space after the colon is data",
         "lowest = lowest if has_space else _ABOVE_SPACE",
         'lowest = b""',
     ),
     _sse(
-        "_template",
+        "template",
         "the reconnection time of a block before the last wins",
         "return last_event_id, retry_ms if self.retry_ms is None else self.retry_ms",
         "return last_event_id, self.retry_ms if retry_ms is None else retry_ms",
