@@ -269,7 +269,7 @@ _IN_THE_PRODUCERS = (
 
 _IN_THE_READER = (
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a reader is told to come back with every page",
         "if not self._retry_sent:",
         "if True:",
@@ -283,7 +283,7 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a reader that takes nothing is never cut",
         "asyncio.timeout(self._runtime.options.send_timeout):\n            await send(",
         "asyncio.timeout(None):\n            await send(",
@@ -304,21 +304,21 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a response ends in order though the log failed",
         '            logger.warning("a reader of %s was disconnected: %s", self._subject, error)\n',
         '            await self._send(send, b"", more=False)\n',
         _READER,
     ),
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a reader that has left is noticed with the next packet only",
         "return DisconnectWatch(cycle, leave).stop",
         "return DisconnectWatch(cycle, lambda: None).stop",
         _READER,
     ),
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a reader on another server that has left is noticed with the next packet only",
         "gone.add_done_callback(call)",
         "gone.add_done_callback(id)",

@@ -20,7 +20,7 @@ from ..http._decision import RequestFacts
 from ..http._gate import Gate
 from ..http._hosts import RouteEntry, route_table
 from ..http._problems import Problem
-from ..http._sse_response import while_connected
+from ..http._stream_response import while_connected
 from ..log.base import StreamMeta
 from . import Model, OpenAIAPI
 from ._chat import ChatWriter

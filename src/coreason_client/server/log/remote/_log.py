@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from ...._per_loop import PerLoop
+from ...._ownership import PerLoop
 from ....errors import ArgumentError
 from ...errors import LogUnavailable
 from .._live import LiveLog
