@@ -25,14 +25,7 @@ from weakref import WeakSet
 
 from ._http._types import FailureKind, TransportFailure
 
-__all__ = [
-    "Inherited",
-    "OwnerProcess",
-    "PerLoop",
-    "detach_socket",
-    "never_finalize",
-    "register",
-]
+__all__ = ["Inherited", "OwnerProcess", "PerLoop", "detach_socket", "never_finalize", "register"]
 
 logger = logging.getLogger("coreason_client")
 

@@ -6,7 +6,7 @@ once, and a read that has to wait starts no timer: each connection has one timer
 deadline. Other event loop libraries are served by the backend that this one replaces.
 
 The backends are set on the connection pools of clients that this package creates (see
-`_internals`). If that is not possible, the client is left unchanged; it works the same, but slower.
+`_build`). If that is not possible, the client is left unchanged; it works the same, but slower.
 """
 
 import asyncio
@@ -20,15 +20,12 @@ from typing import Any, cast
 import httpcore2
 import httpx2
 
-from ._internals import replace_network_backends
+from ._build import replace_network_backends
 from ._merging_async import AsyncMergingBackend
 from ._merging_sync import MergingBackend
 from ._types import SocketOption
 
-__all__ = [
-    "AsyncioBackend",
-    "merge_chunks",
-]
+__all__ = ["AsyncioBackend", "merge_chunks"]
 
 # A connection stops reading from its socket when its buffer holds more unread bytes than this.
 _HIGH_WATER = 262_144

@@ -7,7 +7,7 @@ from typing import Any
 import httpcore2
 
 from .. import _ownership
-from ._internals import close_stream_async
+from ._build import close_stream_async
 from ._merge import ChunkMerger
 from ._types import SocketOption, seconds_left
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpcore2
 
 from .. import _ownership
-from ._internals import close_stream
+from ._build import close_stream
 from ._merge import ChunkMerger
 from ._types import SocketOption, seconds_left
 

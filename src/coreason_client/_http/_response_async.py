@@ -13,18 +13,16 @@ from ._build import (
     body_reader,
     build_request,
     can_read_raw,
+    close_body_with_response,
     end_body_within,
     is_body_complete,
     once,
+    proxy_of,
     response_head,
     send_options,
     translated,
     with_authorization,
 )
-
-# async only: begin
-# async only: end
-from ._internals import close_body_with_response, proxy_of
 from ._types import CONNECT_FAILURES, Request, TransportFailure
 
 __all__ = ["AsyncResponse", "open_response_async"]

@@ -18,12 +18,12 @@ from ._build import (
     end_body_within,
     is_body_complete,
     once,
+    proxy_of,
     response_head,
     send_options,
     translated,
     with_authorization,
 )
-from ._internals import proxy_of
 from ._types import CONNECT_FAILURES, Request, TransportFailure
 
 __all__ = ["SyncResponse", "open_response"]

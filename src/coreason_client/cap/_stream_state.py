@@ -12,11 +12,6 @@ reader; so the ids show whether a packet follows the one before it.
 An error of a stream has its position, its request and its last response as fields.
 """
 
-# The sequence numbers that have arrived in one stream. Pure.
-#
-# A server may leave numbers out, so a number that is not above the last one need not be a
-# duplicate. Only a number that has arrived before may be dropped; a number that was skipped and
-# comes late belongs to a packet that was never delivered.
 import json
 import logging
 import re
@@ -35,8 +30,6 @@ from .._retry import parse_seconds
 from .errors import CAPConnectionError, CAPError, CAPRuntimeError, CAPStreamReset, CAPTimeoutError
 from .position import Position
 
-# Descriptions of requests and of unexpected responses for error messages, without secrets.
-
 __all__ = [
     "NO_DETAILS",
     "FailureDetails",
@@ -49,6 +42,13 @@ __all__ = [
     "ended_with",
     "is_position_gone",
 ]
+
+
+# The sequence numbers that have arrived in one stream. Pure.
+#
+# A server may leave numbers out, so a number that is not above the last one need not be a
+# duplicate. Only a number that has arrived before may be dropped; a number that was skipped and
+# comes late belongs to a packet that was never delivered.
 
 
 class SequenceNumbers:
@@ -268,6 +268,8 @@ def _epoch_of(event_id: bytes, packet: str) -> tuple[int, int | None] | None:
             return None
     return None if epoch > _MAX_EPOCH else (epoch, first)
 
+
+# Descriptions of requests and of unexpected responses for error messages, without secrets.
 
 _POSITION_GONE = "urn:coreason:problem:position-gone"
 

@@ -6,8 +6,6 @@ from typing import Any, Generic, Self, TypeVar
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.service import ServiceRequest
 
-# async only: begin
-# async only: end
 from .._drive import OtherLoopError, Reading
 from .._drive_async import AsyncClosing, AsyncOpener, close_items_async, drive_async
 from ._resume import ResumeMachine

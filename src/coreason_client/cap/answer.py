@@ -27,8 +27,6 @@ from ._resume import ResumeMachine
 from .errors import CAPConnectionError, CAPRuntimeError
 from .position import Bookmark, Position
 
-# The text and the events that a chat stream has received so far. Pure.
-
 __all__ = [
     "WITH_REWINDS",
     "Answer",
@@ -109,6 +107,9 @@ def starts_over(packet: Packet) -> bool:
     if packet.seq or not isinstance(packet, EventPacket):
         return False
     return rewound_to(packet.p) == 0
+
+
+# The text and the events that a chat stream has received so far. Pure.
 
 
 class ChatRecord:

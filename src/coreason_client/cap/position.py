@@ -9,10 +9,7 @@ from coreason_manifest.definitions._base import CoReasonBaseModel
 from coreason_manifest.definitions.presentation import StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
-__all__ = [
-    "Bookmark",
-    "Position",
-]
+__all__ = ["Bookmark", "Position"]
 
 
 class Position(CoReasonBaseModel):

@@ -4,13 +4,7 @@ from collections.abc import Callable
 
 from ..errors import ArgumentError, CoreasonError
 
-__all__ = [
-    "SSEEventTooLarge",
-    "ServerSentEvent",
-    "encode_comment",
-    "encode_event",
-    "new_event",
-]
+__all__ = ["SSEEventTooLarge", "ServerSentEvent", "encode_comment", "encode_event", "new_event"]
 
 
 class ServerSentEvent:

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from ...sse import encode_comment, encode_event
 from .._internals import SEND, DisconnectWatch, direct_writer, response_cycle
-from ..engine._quotas import Unit
+from ..engine._limits import Unit
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..log.base import Follower, StreamMeta
