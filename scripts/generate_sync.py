@@ -30,7 +30,6 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "coreason_client"
 
 # The async file, relative to SOURCE, and the sync file that is generated from it.
 PAIRS = {
-    "_closing_async.py": "_closing_sync.py",
     "_drive_async.py": "_drive_sync.py",
     "_http/_merging_async.py": "_http/_merging_sync.py",
     "_http/_response_async.py": "_http/_response_sync.py",
@@ -58,7 +57,6 @@ PHRASES = {
     "Async responses": "Sync responses",
     "An async context": "A context",
     "An async iterator": "An iterator",
-    "an `aclose`": "a `close`",
     "  # noqa: C901 - one loop, step by step": "",
 }
 

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client._connections import Connections, State, header_cursor
+from coreason_client._connections import Connections, RetryBudget, State, header_cursor
 from coreason_client._drive import Wait
 from coreason_client._http._redirect import MAX_REDIRECTS
 from coreason_client._http._types import Headers, Request, ResponseHead, Timeouts
 from coreason_client._retry import Backoff
-from coreason_client._retry_budget import RetryBudget
 
 REQUEST = Request("POST", "https://a.example/", {"Authorization": "Bearer secret"})
 REDIRECT = ResponseHead(307, Headers([("Location", "/next")]))

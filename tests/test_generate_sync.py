@@ -41,7 +41,7 @@ BY_HAND = {
         ("from abc import A, Awaitable, B\n", "from abc import A, B\n"),
         ("from abc import Awaitable, B\n", "from abc import B\n"),
         ("await self.aclose()\n", "self.close()\n"),
-        ("from ._closing_async import AsyncClosing\n", "from ._closing_sync import Closing\n"),
+        ("from ._drive_async import AsyncClosing\n", "from ._drive_sync import Closing\n"),
         ("asynchronous = 1\n", None),
     ],
 )

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from coreason_client import _fork
-from coreason_client._per_loop import PerLoop
+from coreason_client import _ownership
+from coreason_client._ownership import PerLoop
 
 LIMIT = 20.0
 
@@ -211,10 +211,10 @@ def test_values_that_the_caller_removes(registry: Registry) -> None:
 
 def test_a_forked_child_leaves_the_values_to_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
-    monkeypatch.setattr(_fork, "never_finalize", kept.append)
+    monkeypatch.setattr(_ownership, "never_finalize", kept.append)
     left: list[Value] = []
     registry: Registry = PerLoop(asyncio.get_running_loop, leave=left.append)
-    assert registry in _fork._registered
+    assert registry in _ownership._registered
 
     async def main() -> None:
         value = await opened(registry)

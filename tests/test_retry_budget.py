@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coreason_client._connections import RetryBudget
 from coreason_client._retry import Backoff
-from coreason_client._retry_budget import RetryBudget
 
 
 class Clock:

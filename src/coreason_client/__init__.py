@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from .cap.aclient import AsyncCAPClient as AsyncCAPClient
     from .cap.answer import Answer as Answer
     from .cap.answer import Rewound as Rewound
-    from .cap.bookmark import Bookmark as Bookmark
     from .cap.client import CAPClient as CAPClient
     from .cap.errors import CAPConnectionError as CAPConnectionError
     from .cap.errors import CAPError as CAPError
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     from .cap.errors import CAPRuntimeError as CAPRuntimeError
     from .cap.errors import CAPStreamReset as CAPStreamReset
     from .cap.errors import CAPTimeoutError as CAPTimeoutError
+    from .cap.position import Bookmark as Bookmark
     from .cap.position import Position as Position
     from .cap.streams import AsyncChatStream as AsyncChatStream
     from .cap.streams import AsyncConversationStream as AsyncConversationStream
@@ -144,7 +144,6 @@ _NAMES_BY_MODULE = {
     ),
     ".cap.aclient": ("AsyncCAPClient",),
     ".cap.answer": ("Answer", "Rewound"),
-    ".cap.bookmark": ("Bookmark",),
     ".cap.client": ("CAPClient",),
     ".cap.errors": (
         "CAPConnectionError",
@@ -154,7 +153,7 @@ _NAMES_BY_MODULE = {
         "CAPStreamReset",
         "CAPTimeoutError",
     ),
-    ".cap.position": ("Position",),
+    ".cap.position": ("Bookmark", "Position"),
     ".cap.streams": (
         "AsyncChatStream",
         "AsyncConversationStream",

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from . import _fork
+from . import _ownership
 from ._http._types import FailureKind, Request, ResponseHead, TransportFailure
 
 __all__ = [
@@ -60,7 +60,7 @@ class Reading:
         self._to_continue = to_continue
         self.stopped = False
         self.loop: Any = None
-        self.process = _fork.OwnerProcess()
+        self.process = _ownership.OwnerProcess()
 
     def check_loop(self) -> None:
         """Raise an error in another event loop than that of the connection.

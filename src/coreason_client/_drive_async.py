@@ -2,7 +2,7 @@
 
 They contain no protocol rules. `drive_async` asks a machine for its next step, performs it, passes
 the result to the machine, and yields the items that the machine returns. `run_async` does the same
-for a flow, which returns one value.
+for a flow, which returns one value. `AsyncClosing` and `close_items_async` close what they run on.
 """
 
 import time
@@ -13,7 +13,7 @@ from asyncio import _get_running_loop
 # async only: end
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from ._drive import (
     MAX_BODY_BYTES,
@@ -26,11 +26,12 @@ from ._drive import (
     Step,
     StreamMachine,
     Wait,
+    is_running,
     no_side_call,
 )
 from ._http._types import Request, ResponseHead, TransportFailure
 
-__all__ = ["AsyncOpener", "drive_async", "run_async"]
+__all__ = ["AsyncClosing", "AsyncOpener", "close_items_async", "drive_async", "run_async"]
 
 Item = TypeVar("Item")
 
@@ -151,3 +152,36 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY
         return value
     finally:
         flow.close()  # others may wait for the end of a flow whose caller was cancelled
+
+
+class AsyncClosing:
+    """An async context manager that calls `aclose` on exit."""
+
+    async def aclose(self) -> None:
+        """Release all resources; may be called more than once."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+async def close_items_async(items: AsyncGenerator[Any], reading: Reading) -> None:
+    """Close the generator of a stream; while it is running, it ends with the next bytes.
+
+    Raises:
+        OtherLoopError: the stream belongs to another event loop, and is not running there.
+    """
+    # async only: begin
+    if not is_running(items) and getattr(items, "ag_frame", None) is not None:
+        reading.check_loop()
+    # async only: end
+    reading.stopped = True
+    if is_running(items):
+        return
+    try:
+        await items.aclose()
+    except (RuntimeError, ValueError):
+        if not is_running(items):  # else a read has begun meanwhile, and will end
+            raise

@@ -4,13 +4,13 @@
 
 They contain no protocol rules. `drive` asks a machine for its next step, performs it, passes
 the result to the machine, and yields the items that the machine returns. `run` does the same
-for a flow, which returns one value.
+for a flow, which returns one value. `Closing` and `close_items` close what they run on.
 """
 
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from ._drive import (
     MAX_BODY_BYTES,
@@ -23,11 +23,12 @@ from ._drive import (
     Step,
     StreamMachine,
     Wait,
+    is_running,
     no_side_call,
 )
 from ._http._types import Request, ResponseHead, TransportFailure
 
-__all__ = ["SyncOpener", "drive", "run"]
+__all__ = ["Closing", "SyncOpener", "close_items", "drive", "run"]
 
 Item = TypeVar("Item")
 
@@ -133,3 +134,32 @@ def run(flow: Flow[Item], sender: SyncOpener, limit: int = MAX_BODY_BYTES) -> It
         return value
     finally:
         flow.close()  # others may wait for the end of a flow whose caller was cancelled
+
+
+class Closing:
+    """A context manager that calls `close` on exit."""
+
+    def close(self) -> None:
+        """Release all resources; may be called more than once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def close_items(items: Generator[Any], reading: Reading) -> None:
+    """Close the generator of a stream; while it is running, it ends with the next bytes.
+
+    Raises:
+        OtherLoopError: the stream belongs to another event loop, and is not running there.
+    """
+    reading.stopped = True
+    if is_running(items):
+        return
+    try:
+        items.close()
+    except (RuntimeError, ValueError):
+        if not is_running(items):  # else a read has begun meanwhile, and will end
+            raise

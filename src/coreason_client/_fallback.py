@@ -1,6 +1,6 @@
 """One log line when the internals of a library are not as expected.
 
-Each package keeps its uses of undocumented names in a module `_internals`. If such a name is
+Each package keeps its uses of undocumented names in one module. If such a name is
 missing, the function there returns None or uses a slower method, and reports that here: lost speed
 at DEBUG, a lost protection at WARNING.
 """

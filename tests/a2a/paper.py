@@ -9,10 +9,9 @@ import pytest
 
 from coreason_client._http._types import Request, TransportFailure
 from coreason_client._retry import Backoff
+from coreason_client.a2a._bindings import JsonRpcChannel, RestChannel
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import dialect_of
-from coreason_client.a2a._jsonrpc import JsonRpcChannel
-from coreason_client.a2a._rest import RestChannel
 from coreason_client.a2a._resubscribe import ResubscribeMachine
 from coreason_client.a2a._route import AgentRoute, Interface
 from coreason_client.a2a.errors import A2AError

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead, timeouts_from
 from coreason_client.a2a import errors
+from coreason_client.a2a._bindings import JsonRpcCall, JsonRpcChannel
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS, V03, V10, Dialect
-from coreason_client.a2a._jsonrpc import JsonRpcCall, JsonRpcChannel
 from coreason_client.a2a.types import Message, Task, TaskState, UnknownEvent
 
 URL = "https://agent.example/rpc"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead, timeouts_from
 from coreason_client.a2a import errors
+from coreason_client.a2a._bindings import RestCall, RestChannel
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS, V10, Dialect
-from coreason_client.a2a._rest import RestCall, RestChannel
 from coreason_client.a2a._v03._rest import V03_REST
 from coreason_client.a2a.types import Message, Task, UnknownEvent
 

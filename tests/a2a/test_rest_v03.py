@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from coreason_client._http._types import Headers, ResponseHead
 from coreason_client.a2a import errors
+from coreason_client.a2a._bindings import RestCall, RestChannel
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import OPERATIONS
-from coreason_client.a2a._rest import RestCall, RestChannel
 from coreason_client.a2a._v03._rest import V03_REST, _part_from_rest, part_to_rest
 from coreason_client.a2a.errors import A2AError, A2AHTTPError, UnsupportedOperationError
 from coreason_client.a2a.transport import RestTransport

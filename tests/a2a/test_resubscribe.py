@@ -23,9 +23,9 @@ from coreason_client.a2a import (
     UnsupportedOperationError,
 )
 from coreason_client.a2a._assemble import Assembly
+from coreason_client.a2a._bindings import JsonRpcChannel
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._dialects import V10
-from coreason_client.a2a._jsonrpc import JsonRpcChannel
 from coreason_client.a2a._route import AgentRoute, Interface
 from coreason_client.server.a2a._v03._conversions import task_to_v03
 from tests.a2a.paper import (

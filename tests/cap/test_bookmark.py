@@ -6,8 +6,7 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
-from coreason_client.cap.bookmark import Bookmark
-from coreason_client.cap.position import Position
+from coreason_client.cap.position import Bookmark, Position
 from coreason_manifest.definitions.message import ChatMessage
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 from coreason_manifest.definitions.request import AgentRequest

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cap._progress import ChatRecord
-from coreason_client.cap.answer import Rewound, rewind_to_start
+from coreason_client.cap._resume import rewind_to_start
+from coreason_client.cap.answer import ChatRecord, Rewound
 from coreason_manifest.definitions.presentation import (
     ClosePacket,
     DeltaPacket,

@@ -3,7 +3,7 @@
 import pytest
 
 from coreason_client._http._types import Headers, Request, ResponseHead
-from coreason_client.cap._stream_errors import describe_request, describe_response, is_position_gone
+from coreason_client.cap._stream_state import describe_request, describe_response, is_position_gone
 
 REQUEST = Request("GET", "https://me:pw@agent.example/health?key=1", {})
 

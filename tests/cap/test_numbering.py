@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.cap._numbering import Numbering
+from coreason_client.cap._stream_state import Numbering
 from coreason_client.cap.errors import CAPStreamReset
 from coreason_client.cap.position import Position
 

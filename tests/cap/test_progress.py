@@ -7,10 +7,9 @@ from uuid import UUID
 import pytest
 
 from coreason_client._http._types import Headers, ResponseHead
-from coreason_client.cap._progress import ChatProgress, ChatRecord, PacketProgress
-from coreason_client.cap.bookmark import Bookmark
+from coreason_client.cap.answer import ChatProgress, ChatRecord, PacketProgress
 from coreason_client.cap.errors import CAPConnectionError
-from coreason_client.cap.position import Position
+from coreason_client.cap.position import Bookmark, Position
 from coreason_manifest.definitions.presentation import StreamError
 from tests.cap.test_bookmark import make_request
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coreason_client.cap._retry_defaults import (
+from coreason_client.cap._protocol import (
     DEFAULT_MAX_RETRIES,
     DEFAULT_RECONNECT_FOR,
     reconnect_seconds,

@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 
 from coreason_client import AsyncCAPClient, Bookmark, CAPClient
+from coreason_client.cap._resume import rewind_to_start
 from coreason_client.cap.answer import (
     WITH_REWINDS,
     Rewound,
     accepts_rewinds,
-    rewind_to_start,
     starts_over,
 )
 from coreason_client.cap.errors import CAPError, CAPRuntimeError, CAPStreamReset

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coreason_client.cap._numbering import SequenceNumbers
+from coreason_client.cap._stream_state import SequenceNumbers
 
 
 def test_without_gaps_all_numbers_from_the_first_have_arrived() -> None:

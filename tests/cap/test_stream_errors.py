@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client._connections import Connections
+from coreason_client._connections import Connections, RetryBudget
 from coreason_client._http._types import (
     FailureKind,
     Headers,
@@ -14,11 +14,10 @@ from coreason_client._http._types import (
     TransportFailure,
 )
 from coreason_client._retry import Backoff
-from coreason_client._retry_budget import RetryBudget
-from coreason_client.cap._numbering import Numbering
-from coreason_client.cap._stream_errors import (
+from coreason_client.cap._stream_state import (
     NO_DETAILS,
     FailureDetails,
+    Numbering,
     StreamErrors,
     details_of,
     ended_with,

@@ -13,7 +13,7 @@ import coreason_client
 from coreason_client import a2a, llm, server, sse
 from coreason_client.agents import llm as agents
 from coreason_client.cli.exits import ExitCode
-from coreason_client.server.engine import _ending as _end_errors
+from coreason_client.server.engine import _packets as _end_errors
 from coreason_client.server.http import _problems
 
 from .failures import messages

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from coreason_client.server import MemoryStreamLog
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_client.server.log.base import NewStream, StreamMeta
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import (

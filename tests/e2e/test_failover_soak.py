@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from coreason_client import CAPConnectionError, CAPProtocolError, CAPRuntimeError, Rewound
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import (
     ErrorSeverity,

@@ -13,7 +13,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_client.server.log.base import NewStream
 from coreason_client.sse import SSEDecoder
 from coreason_manifest.definitions.presentation import (

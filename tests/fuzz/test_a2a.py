@@ -13,11 +13,10 @@ from coreason_client._drive import Reply, Wait
 from coreason_client._http._types import Headers, Request, ResponseHead
 from coreason_client._retry import Backoff
 from coreason_client.a2a import A2AError, A2AJSONError, AgentCard
+from coreason_client.a2a._bindings import JsonRpcChannel, RestChannel
 from coreason_client.a2a._call import Settings
 from coreason_client.a2a._card import CardRules, read_card
 from coreason_client.a2a._dialects import OPERATIONS, V03, V10
-from coreason_client.a2a._jsonrpc import JsonRpcChannel
-from coreason_client.a2a._rest import RestChannel
 from coreason_client.a2a._v03._rest import V03_REST
 from coreason_client.server.a2a._v03._conversions import event_to_v03
 from coreason_client.sse import encode_event

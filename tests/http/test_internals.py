@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from coreason_client._fallback import report_fallback
-from coreason_client._http._internals import replace_network_backends
+from coreason_client._http._build import replace_network_backends
 
 
 @pytest.fixture(autouse=True)

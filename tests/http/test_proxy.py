@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from coreason_client import AsyncCAPClient, CAPClient, CoreasonError, MissingExtraError
-from coreason_client._http._internals import proxy_of
+from coreason_client._http._build import proxy_of
 from coreason_client._http._proxy import proxy_for
 from coreason_client.a2a import A2AClient, AsyncA2AClient
 from coreason_client.llm import AsyncLLMClient, LLMClient

@@ -5,9 +5,9 @@ import threading
 import anyio
 import pytest
 
-from coreason_client._http import _shards
+from coreason_client._http import _build
 from coreason_client._http._async import AsyncResponse, AsyncSender
-from coreason_client._http._shards import Shards, client_options
+from coreason_client._http._build import Shards, client_options
 from coreason_client._http._types import Request, timeouts_from
 from tests.faults import FaultServer
 
@@ -18,7 +18,7 @@ def test_a_client_is_handed_out_up_to_its_share_and_then_another() -> None:
     taken = [shards.acquire() for _ in range(100)]
     clients = {id(shard.client) for shard in taken}
     assert len(clients) == 4
-    assert max(shard.active for shard in taken) == _shards._REQUESTS_PER_CLIENT == 32
+    assert max(shard.active for shard in taken) == _build._REQUESTS_PER_CLIENT == 32
 
 
 def test_what_was_given_back_is_used_again() -> None:

@@ -84,7 +84,7 @@ MUTANTS = (
         _QUESTIONS,
     ),
     _mutant(
-        "http/_questions.py",
+        "http/_chats.py",
         "another answer joins the run of the first one",
         "        is_same = found.fingerprint == fingerprint\n",
         "        is_same = True\n",
@@ -92,7 +92,7 @@ MUTANTS = (
         "tests/server/ai_sdk/test_approvals.py",
     ),
     _mutant(
-        "http/_questions.py",
+        "http/_chats.py",
         "an old question can be answered",
         "    if newest is None or newest.stream_id != asked:\n",
         "    if newest is None:\n",
@@ -100,7 +100,7 @@ MUTANTS = (
         "tests/server/ai_sdk/test_approvals.py",
     ),
     _mutant(
-        "http/_questions.py",
+        "http/_chats.py",
         "a question cannot be answered again after its answer has failed",
         "        if not is_same and found.outcome in (None, COMPLETE):\n",
         "        if not is_same:\n",

@@ -234,14 +234,14 @@ MUTANTS = (
         f"{_BAD}::test_a_body_is_refused",
     ),
     _mutant(
-        "ai_sdk/_messages.py",
+        "ai_sdk/_request.py",
         "calls without a result are history",
         "            if result is not None:\n",
         "            if call is not None:\n",
         f"{_HISTORY}::test_parts_of_messages",
     ),
     _mutant(
-        "ai_sdk/_messages.py",
+        "ai_sdk/_request.py",
         "an id of a call may be missing",
         "    if not isinstance(call_id, str):\n",
         "    if call_id == 0:\n",
@@ -261,7 +261,7 @@ MUTANTS = (
         f"{_KILL}::test_the_call_of_a_question_is_the_valid_one",
     ),
     _mutant(
-        "http/_questions.py",
+        "http/_chats.py",
         "another answer to a question is a new one",
         "        if not is_same and found.outcome in (None, COMPLETE):\n",
         "        if False:\n",

@@ -102,14 +102,14 @@ MUTANTS = (
         _CUTS,
     ),
     _mutant(
-        "http/_cuttable.py",
+        "http/_cuts.py",
         "a stream without X-Stream-ID cannot be cut",
         "        if self._connection is None and len(self._head) < _SEARCHED:\n",
         "        if False:\n",
         "tests/inspector/test_cuttable.py",
     ),
     _mutant(
-        "http/_cuttable.py",
+        "http/_cuts.py",
         "comments count as packets",
         "            elif self._has_data:\n",
         "            else:\n",

@@ -39,7 +39,7 @@ MUTANTS = (
     ),
     Mutant(
         "after a stream was read again, the text before its resume is valid again",
-        "coreason_client/cap/_progress.py",
+        "coreason_client/cap/answer.py",
         "return Rewound(valid, to_seq, self._whole)",
         "return Rewound(valid, to_seq)",
         ("tests/cap/test_chat_record.py",),
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "restored retries start the delays anew",
-        "coreason_client/_retry_budget.py",
+        "coreason_client/_connections.py",
         "        self._first_loss: float | None = None\n        self.failures = 0\n",
         "        self._first_loss: float | None = None\n        self._delays = 0\n"
         "        self.failures = 0\n",
@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "a gap in another stream counts as retried",
-        "coreason_client/cap/_numbering.py",
+        "coreason_client/cap/_stream_state.py",
         "return self._retried_gap == (self.stream, self.seq)",
         "return self._retried_gap is not None and self._retried_gap[1] == self.seq",
         ("tests/cap/test_numbering.py",),

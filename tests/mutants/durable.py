@@ -8,10 +8,10 @@ _T = "tests/server/durable"
 _CONTRACT = "tests/server/log/test_contract.py"
 
 
-def _mutant(stem: str, name: str, old: str, new: str) -> Mutant:
-    """Return a mutant of a pure module, tested by the file of its name."""
-    path = f"coreason_client/server/durable/_{stem}.py"
-    return Mutant(name, path, old, new, (f"{_T}/test_{stem}.py",))
+def _mutant(topic: str, name: str, old: str, new: str) -> Mutant:
+    """Return a mutant of a pure module, tested by the file of its topic."""
+    path = "coreason_client/server/durable"
+    return Mutant(name, path, old, new, (f"{_T}/test_{topic}.py",))
 
 
 def _paths(name: str, old: str, new: str) -> Mutant:

@@ -188,20 +188,20 @@ _VALKEY = (
         "with suppress(UnknownStream):\n            if",
     ),
     _mutant(
-        "log/valkey/_expiry.py",
+        "log/valkey/_leases.py",
         "more streams are claimed than were asked for",
         'await self._claim_all(due[:count], "")',
         'await self._claim_all(due, "")',
     ),
     _mutant(
-        "log/valkey/_expiry.py",
+        "log/valkey/_leases.py",
         "a failure in one index stops the work on the others",
         "        errors += await _handle_due(session, index, due, work)\n",
         "        errors += await _handle_due(session, index, due, work)\n"
         "        if errors:\n            break\n",
     ),
     _mutant(
-        "log/valkey/_expiry.py",
+        "log/valkey/_leases.py",
         "a batch with a failure is handled again and again",
         "while not errors and (members",
         "while (members",

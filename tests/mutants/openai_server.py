@@ -96,7 +96,7 @@ MUTANTS = (
         _WRITERS,
     ),
     _mutant(
-        "openai/_writer.py",
+        "openai/_wire.py",
         "positions are counted in bytes",
         "    return len(from_json(text))\n",
         "    return len(text) - 2\n",

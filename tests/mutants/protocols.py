@@ -9,17 +9,12 @@ def _a2a(topic: str, name: str, old: str, new: str) -> Mutant:
     return Mutant(name, "coreason_client/a2a", old, new, (f"tests/a2a/test_{topic}.py",))
 
 
-def _cap(module: str, name: str, old: str, new: str, tested_by: str = "") -> Mutant:
-    return _of("cap", module, name, old, new, tested_by)
+def _cap(topic: str, name: str, old: str, new: str) -> Mutant:
+    return Mutant(name, "coreason_client/cap", old, new, (f"tests/cap/test_{topic}.py",))
 
 
-def _sse(module: str, name: str, old: str, new: str) -> Mutant:
-    return _of("sse", module, name, old, new)
-
-
-def _of(package: str, module: str, name: str, old: str, new: str, tested_by: str = "") -> Mutant:
-    test = f"tests/{package}/test_{tested_by or module.lstrip('_')}.py"
-    return Mutant(name, f"coreason_client/{package}/{module}.py", old, new, (test,))
+def _sse(topic: str, name: str, old: str, new: str) -> Mutant:
+    return Mutant(name, "coreason_client/sse", old, new, (f"tests/sse/test_{topic}.py",))
 
 
 MUTANTS = (
@@ -182,75 +177,70 @@ MUTANTS = (
         "call.request",
     ),
     _cap(
-        "_progress",
+        "chat_record",
         "the events of a chat are lost",
         "            self._events.append((packet.seq, packet.p))\n",
         "            pass\n",
-        "chat_record",
     ),
     _cap(
-        "_progress",
+        "chat_record",
         "an empty piece of text is no text",
         "return packet.p\n        if isinstance(packet, EventPacket)",
         "return packet.p or None\n        if isinstance(packet, EventPacket)",
-        "chat_record",
     ),
     _cap(
-        "_progress",
+        "progress",
         "a stream that was closed looks like a whole one",
         "if not self._machine.complete:",
         "if not self._machine.complete and not self._closed:",
     ),
     _cap(
-        "_progress",
+        "progress",
         "a bookmark of a whole answer is not complete",
         "complete=machine.complete,",
         "complete=False,",
     ),
     _cap(
-        "_progress",
+        "progress",
         "the answer has no events",
         "events=self.events)",
         "events=[])",
     ),
     _cap(
-        "_retry_defaults",
+        "retry_defaults",
         "a 3 that the caller passes is the default",
         "isinstance(max_retries, _Default)",
         "max_retries == DEFAULT_MAX_RETRIES",
     ),
     _cap(
-        "_retry_defaults",
+        "retry_defaults",
         "a time of 0 is the default time",
         "if reconnect_for is not None:",
         "if reconnect_for:",
     ),
     _cap(
-        "_numbering",
+        "sequence",
         "the last skipped number has arrived",
         "self._gap_ends.append(following - 1)",
         "self._gap_ends.append(following - 2)",
-        "sequence",
     ),
     _cap(
-        "_numbering",
+        "sequence",
         "the first skipped number has arrived",
         "bisect_right(self._gap_starts, seq) - 1",
         "bisect_right(self._gap_starts, seq - 1) - 1",
-        "sequence",
     ),
     _cap(
-        "_numbering",
+        "sequence",
         "numbers before the first have arrived",
         "if seq < self._first:",
         "if seq < 0:",
-        "sequence",
     ),
     _cap(
         "bookmark",
         "a bookmark is complete unless it says otherwise",
-        "complete: bool = False",
-        "complete: bool = True",
+        "complete: bool = False\n    error",
+        "complete: bool = True\n    error",
     ),
     _cap(
         "position",
@@ -259,49 +249,49 @@ MUTANTS = (
         'f"seq {self.seq}"',
     ),
     _sse(
-        "_block",
+        "block",
         "the line end between two lines of data does not count",
         "self._check(len(self.data) - 1, len(line))",
         'self._check(len(self.data) - self.data.count(b"\\n"), len(line))',
     ),
     _sse(
-        "_block",
+        "block",
         "an unfinished line does not count",
         "            size += len(line) - (5 if",
         "            size += 0 * len(line) - (0 if",
     ),
     _sse(
-        "_block",
+        "block",
         "a reconnection time may have 19 digits",
         "len(value) <= _MAX_RETRY_DIGITS",
         "len(value) <= _MAX_RETRY_DIGITS + 1",
     ),
     _sse(
-        "_event",
+        "event",
         "two ids make no difference between events",
         "(self.event, self.data_bytes, self.id) == (other.event, other.data_bytes, other.id)",
         "(self.event, self.data_bytes) == (other.event, other.data_bytes)",
     ),
     _sse(
-        "_event",
+        "event",
         "a copied error has lost its events",
         "return type(self), (self.limit,), self.__dict__",
         "return type(self), (self.limit,)",
     ),
     _sse(
-        "_template",
+        "template",
         "an id with a NUL counts if a block has the shape of an earlier one",
         "                    if _NUL in other:\n                        return None\n",
         "",
     ),
     _sse(
-        "_template",
+        "template",
         "a space after the colon is data",
         "lowest = lowest if has_space else _ABOVE_SPACE",
         'lowest = b""',
     ),
     _sse(
-        "_template",
+        "template",
         "the reconnection time of a block before the last wins",
         "return last_event_id, retry_ms if self.retry_ms is None else self.retry_ms",
         "return last_event_id, self.retry_ms if retry_ms is None else retry_ms",

@@ -165,7 +165,7 @@ _IN_THE_APPENDER = (
         f"{_METRICS}::test_a_stream_is_counted_from_its_start_to_its_end",
     ),
     _mutant(
-        "engine/_ending.py",
+        "engine/_packets.py",
         "an ended stream takes more packets",
         "        if self.begun or self.sealed:\n            raise StreamEnded",
         "        if self.sealed:\n            raise StreamEnded",
@@ -231,14 +231,14 @@ _IN_THE_PRODUCERS = (
         f"{_PRODUCERS}::test_the_first_reason_to_stop_counts",
     ),
     _mutant(
-        "engine/_quotas.py",
+        "engine/_limits.py",
         "a principal may have one reader more",
         "if self._used[principal] >= room:",
         "if self._used[principal] > room:",
         f"{_REFUSALS}::test_a_key_has_a_number_of_readers",
     ),
     _mutant(
-        "engine/_quotas.py",
+        "engine/_limits.py",
         "every principal ever seen stays in the tables",
         "    if not counts[key]:",
         "    if False:",
@@ -269,7 +269,7 @@ _IN_THE_PRODUCERS = (
 
 _IN_THE_READER = (
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a reader is told to come back with every page",
         "if not self._retry_sent:",
         "if True:",
@@ -283,7 +283,7 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a reader that takes nothing is never cut",
         "asyncio.timeout(self._runtime.options.send_timeout):\n            await send(",
         "asyncio.timeout(None):\n            await send(",
@@ -304,21 +304,21 @@ _IN_THE_READER = (
         _READER,
     ),
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a response ends in order though the log failed",
         '            logger.warning("a reader of %s was disconnected: %s", self._subject, error)\n',
         '            await self._send(send, b"", more=False)\n',
         _READER,
     ),
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a reader that has left is noticed with the next packet only",
         "return DisconnectWatch(cycle, leave).stop",
         "return DisconnectWatch(cycle, lambda: None).stop",
         _READER,
     ),
     _mutant(
-        "http/_sse_response.py",
+        "http/_stream_response.py",
         "a reader on another server that has left is noticed with the next packet only",
         "gone.add_done_callback(call)",
         "gone.add_done_callback(id)",
@@ -531,28 +531,28 @@ _IN_THE_CURSOR = (
 
 _IN_THE_FRAMES = (
     _mutant(
-        "engine/_frames.py",
+        "engine/_packets.py",
         "a text of any size is a packet",
         "    _check_size(payload)\n",
         "",
         f"{_FRAMES}::test_text_that_cannot_be_sent_is_refused",
     ),
     _mutant(
-        "engine/_frames.py",
+        "engine/_packets.py",
         "an event of any size is a packet",
         "        _check_size(data)\n",
         "",
         f"{_FRAMES}::test_what_does_not_fit_is_refused",
     ),
     _mutant(
-        "engine/_frames.py",
+        "engine/_packets.py",
         "the limit of a packet leaves no room for the envelope",
         "DEFAULT_MAX_EVENT_BYTES - _ENVELOPE_BYTES",
         "DEFAULT_MAX_EVENT_BYTES",
         f"{_FRAMES}::test_the_largest_packet_is_one_that_readers_accept",
     ),
     _mutant(
-        "engine/_frames.py",
+        "engine/_packets.py",
         "a moment in UTC is written with an offset",
         'if moment.endswith("+00:00"):',
         "if False:",

@@ -48,7 +48,7 @@ def test_what_the_work_raises_is_raised() -> None:
 
 
 def test_a_forked_child_gets_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coreason_client._fork.never_finalize", lambda value: None)
+    monkeypatch.setattr("coreason_client._ownership.never_finalize", lambda value: None)
 
     async def main() -> None:
         [parents] = await threads()

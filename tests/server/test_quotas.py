@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coreason_client.server import AgentApp, LogUnavailable
-from coreason_client.server.engine._quotas import Quotas, Unit
+from coreason_client.server.engine._limits import Quotas, Unit
 from coreason_client.server.log.quotas import QuotaStore, Reservation, quotas_of
 
 from .aio import aio, turns

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coreason_client.sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge, _decode
-from coreason_client.sse._template import learn
+from coreason_client.sse._block import learn
 from tests.sse.reference import BOM, Event, Reference, TooLarge
 
 # A block before its empty line; %d, %e, %i and %r stand for values.

@@ -8,8 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coreason_client.sse import ServerSentEvent
-from coreason_client.sse._block import read_blocks
-from coreason_client.sse._template import Template, learn
+from coreason_client.sse._block import Template, learn, read_blocks
 
 LEARNED = [
     *(b"data: a", b"data:a", b"id: 1\ndata: a", b"data: a\nid: 1", b"data: a\ndata: b"),

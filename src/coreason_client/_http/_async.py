@@ -7,12 +7,12 @@ from typing import Any
 
 import httpx2
 
-from .. import _fork
+from .. import _ownership
 from .._clock import real_seconds
-from .._per_loop import PerLoop
+from .._ownership import PerLoop
+from ._build import Shards, client_options
 from ._checks import check_http_client, socks_needs_extra
 from ._response_async import AsyncResponse, open_response_async
-from ._shards import Shards, client_options
 from ._types import FailureKind, Request, TransportFailure, hide_query_async
 
 __all__ = ["AsyncResponse", "AsyncSender"]
@@ -36,7 +36,7 @@ class AsyncSender:
         self._caller_clients = None if client is None else Shards(lambda: client)
         self._clients: PerLoop[Shards[Any]] = PerLoop(_current_loop)
         self._closed = False
-        _fork.register(self)
+        _ownership.register(self)
 
     async def open(self, request: Request) -> AsyncResponse:
         """Send the request and return the response as soon as its head has arrived.
@@ -65,7 +65,7 @@ class AsyncSender:
 
     def after_fork(self) -> None:
         """Drop the connections of the parent process, and locks that its threads may hold."""
-        _fork.never_finalize(self._caller_clients)
+        _ownership.never_finalize(self._caller_clients)
         self._caller_clients = None if self._client is None else Shards(lambda: self._client)
 
     async def _shards(self) -> Shards[Any]:

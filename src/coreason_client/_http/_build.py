@@ -1,13 +1,37 @@
-"""Code that both senders share: building requests and inspecting responses of HTTP clients."""
+"""Code that both senders share: the clients, their requests, and what is read of a response.
 
+There are several small connection pools instead of a large one. A pool of httpcore2 checks all of
+its connections whenever a request starts or ends, so opening a thousand streams in one pool takes a
+million checks. Here each client handles a limited number of concurrent requests, and further
+requests use another client. Up to that number there is only one client, and its idle connections
+are reused as usual.
+
+Some names of httpx2 and httpcore2 that are used here are undocumented. httpx2 has no argument for a
+network backend, so it is set on the pools of clients that we create. That needs four private names:
+`_transport`, `_mounts`, `_pool` and `_network_backend`. It does not close the innermost generator
+of a response body that is not read to its end, which trio reports as a leak. Closing it needs two
+more: `_stream` and `_httpcore_stream`. A client does not say which proxy it uses, which
+`_transport_for_url` and `_proxy_url` do.
+"""
+
+import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from os import environ
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+
+import httpx2
 
 from .._clock import monotonic
+from .._fallback import report_fallback
 from ._types import (
+    DEFAULT_PORTS,
     FailureKind,
     Headers,
     Request,
@@ -17,15 +41,26 @@ from ._types import (
     limits_of,
 )
 
+if TYPE_CHECKING:
+    import httpcore2  # loaded with the first client, because it needs as long as all of ours
+
 __all__ = [
     "MAX_ERROR_BODY_SECONDS",
+    "Shard",
+    "Shards",
     "begin_body",
     "body_reader",
     "build_request",
     "can_read_raw",
+    "client_options",
+    "close_body_with_response",
+    "close_stream",
+    "close_stream_async",
     "end_body_within",
     "is_body_complete",
     "once",
+    "proxy_of",
+    "replace_network_backends",
     "response_head",
     "send_options",
     "translated",
@@ -214,3 +249,165 @@ def can_read_raw(response: Any, head: ResponseHead) -> bool:
     """Return True if the body has no content encoding and was not already read by a mock."""
     encoding = head.headers.get("content-encoding", "identity").strip().lower()
     return encoding == "identity" and not response.is_stream_consumed
+
+
+_REQUESTS_PER_CLIENT = 32
+
+Client = TypeVar("Client")
+
+
+class Shard(Generic[Client]):
+    """One client and the number of its active requests."""
+
+    __slots__ = ("active", "client")
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.active = 0
+
+
+class Shards(Generic[Client]):
+    """Assigns clients to requests; creates another if all are busy. Thread-safe."""
+
+    def __init__(self, create: Callable[[], Client]) -> None:
+        self._create = create
+        self._shards: list[Shard[Client]] = []
+        self._lock = threading.Lock()
+
+    def acquire(self) -> Shard[Client]:
+        """Return the first client that can take one more request."""
+        with self._lock:
+            for shard in self._shards:
+                if shard.active < _REQUESTS_PER_CLIENT:
+                    break
+            else:
+                shard = Shard(self._create())
+                self._shards.append(shard)
+            shard.active += 1
+            return shard
+
+    def release(self, shard: Shard[Client]) -> None:
+        """Record that a request has ended."""
+        with self._lock:
+            shard.active -= 1
+
+    def drain(self) -> list[Client]:
+        """Remove all clients and return them for closing."""
+        with self._lock:
+            clients = [shard.client for shard in self._shards]
+            self._shards = []
+            return clients
+
+
+class ClientOptions(TypedDict):
+    """Constructor arguments of an HTTP client, sync or async."""
+
+    cookies: CookieJar
+    limits: httpx2.Limits
+    verify: ssl.SSLContext
+
+
+def client_options() -> ClientOptions:
+    """Return the constructor arguments of the HTTP clients that this package creates."""
+    return {
+        # One client may serve many users: a cookie set for one must not be sent for another.
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        # A stream occupies its connection until it ends, so a limit on connections would limit
+        # the number of streams.
+        "limits": httpx2.Limits(max_keepalive_connections=20),
+        # Shared, because loading the certificates is slow. It is the context that httpx2 would
+        # create, which depends on these environment variables.
+        "verify": _ssl_context(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")),
+    }
+
+
+@lru_cache(maxsize=4)
+def _ssl_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
+
+
+# Closing a connection, which differs between threads and event loops.
+
+
+def close_stream(stream: "httpcore2.NetworkStream") -> None:
+    """Close a connection and wake a thread that is reading from it."""
+    # Closing a descriptor does not wake a thread that is reading from it, but `shutdown` does.
+    # `socket.socket.shutdown`, because that of a TLS socket removes the object the reader uses.
+    sock = stream.get_extra_info("socket")
+    if isinstance(sock, socket.socket):
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+    stream.close()
+
+
+async def close_stream_async(stream: "httpcore2.AsyncNetworkStream") -> None:
+    """Close a connection; its event loop wakes a task that is reading from it."""
+    await stream.aclose()
+
+
+def replace_network_backends(client: Any, replacement: Callable[[object], object | None]) -> bool:
+    """Replace the network backends of all pools of a client, or change nothing.
+
+    `replacement` returns the new backend for an old one, None for an unknown one. Return False if
+    nothing was changed; the client then works the same, but slower.
+    """
+    try:
+        transports = [client._transport, *client._mounts.values()]
+        pools = [transport._pool for transport in transports if transport is not None]
+        backends = [replacement(pool._network_backend) for pool in pools]
+    except AttributeError:
+        pools, backends = [], [None]
+    if None in backends:
+        report_fallback("the pools of httpx2 are", "packets are read one chunk at a time, slower")
+        return False
+    for pool, backend in zip(pools, backends, strict=True):
+        pool._network_backend = backend
+    return True
+
+
+def close_body_with_response(response: Any) -> None:
+    """Make `aclose` of an async response close the generator of its body.
+
+    A response without these names is left unchanged: it is that of a mock or of another transport.
+    """
+    stream = response.stream
+    while (inner := getattr(stream, "_stream", None)) is not None:
+        stream = inner
+    if (body := getattr(stream, "_httpcore_stream", None)) is not None:
+        stream._httpcore_stream = _ClosableBody(body)
+
+
+class _ClosableBody:
+    """The body of a response that also closes the generator that reads it."""
+
+    __slots__ = ("_body", "_reader")
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+        self._reader: Any = None
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self._reader = self._body.__aiter__()
+        reader: AsyncIterator[bytes] = self._reader
+        return reader
+
+    async def aclose(self) -> None:
+        close_reader = getattr(self._reader, "aclose", None)
+        try:
+            if close_reader is not None:
+                await close_reader()
+        finally:
+            await self._body.aclose()
+
+
+def proxy_of(client: Any, request: Any) -> str | None:
+    """Return the proxy that a client uses for a request, without user and password.
+
+    None if it uses none, or if that cannot be found out.
+    """
+    try:
+        url = client._transport_for_url(request.url)._pool._proxy_url
+        host, port = url.host.decode(), url.port or DEFAULT_PORTS.get(url.scheme.decode())
+        return f"{url.scheme.decode()}://{f'[{host}]' if ':' in host else host}:{port}"
+    except AttributeError:  # also of a caller's own transport
+        return None

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpcore2
 
-from .. import _fork
-from ._internals import close_stream_async
+from .. import _ownership
+from ._build import close_stream_async
 from ._merge import ChunkMerger
 from ._types import SocketOption, seconds_left
 
@@ -25,11 +25,11 @@ class AsyncMergingStream(httpcore2.AsyncNetworkStream):
         self._unread = b""  # bytes of a body that h11 has to read
         self._failure: Exception | None = None
         self._ended = False
-        _fork.register(self)
+        _ownership.register(self)
 
     def after_fork(self) -> None:
         """Drop the connection of the parent process."""
-        _fork.detach_socket(self._stream.get_extra_info("socket"))
+        _ownership.detach_socket(self._stream.get_extra_info("socket"))
 
     @property
     def response_complete(self) -> bool:

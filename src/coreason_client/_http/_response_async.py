@@ -5,26 +5,24 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
-from .. import _fork
+from .. import _ownership
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
+    Shards,
     begin_body,
     body_reader,
     build_request,
     can_read_raw,
+    close_body_with_response,
     end_body_within,
     is_body_complete,
     once,
+    proxy_of,
     response_head,
     send_options,
     translated,
     with_authorization,
 )
-
-# async only: begin
-# async only: end
-from ._internals import close_body_with_response, proxy_of
-from ._shards import Shards
 from ._types import CONNECT_FAILURES, Request, TransportFailure
 
 __all__ = ["AsyncResponse", "open_response_async"]
@@ -37,7 +35,7 @@ class _AsyncClosingUnlessForked:
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
-        self._process = _fork.OwnerProcess()
+        self._process = _ownership.OwnerProcess()
 
     async def __aenter__(self) -> None:
         pass
@@ -46,7 +44,7 @@ class _AsyncClosingUnlessForked:
         if self._process.is_current:
             await self._generator.aclose()
         else:
-            _fork.never_finalize(self._generator)
+            _ownership.never_finalize(self._generator)
 
 
 class AsyncResponse:
@@ -61,7 +59,7 @@ class AsyncResponse:
     def __init__(self, response: Any, on_close: Callable[[], None]) -> None:
         self._response = response
         self._on_close = on_close
-        self._process = _fork.OwnerProcess()
+        self._process = _ownership.OwnerProcess()
         self.head = response_head(response)
         self.end_wait = 0.0
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator
 from contextlib import closing, suppress
 from typing import Any
 
-from .. import _fork
+from .. import _ownership
 from ._build import (
     MAX_ERROR_BODY_SECONDS,
+    Shards,
     begin_body,
     body_reader,
     build_request,
@@ -17,13 +18,12 @@ from ._build import (
     end_body_within,
     is_body_complete,
     once,
+    proxy_of,
     response_head,
     send_options,
     translated,
     with_authorization,
 )
-from ._internals import proxy_of
-from ._shards import Shards
 from ._types import CONNECT_FAILURES, Request, TransportFailure
 
 __all__ = ["SyncResponse", "open_response"]
@@ -36,7 +36,7 @@ class _ClosingUnlessForked:
 
     def __init__(self, generator: Any) -> None:
         self._generator = generator
-        self._process = _fork.OwnerProcess()
+        self._process = _ownership.OwnerProcess()
 
     def __enter__(self) -> None:
         pass
@@ -45,7 +45,7 @@ class _ClosingUnlessForked:
         if self._process.is_current:
             self._generator.close()
         else:
-            _fork.never_finalize(self._generator)
+            _ownership.never_finalize(self._generator)
 
 
 class SyncResponse:
@@ -60,7 +60,7 @@ class SyncResponse:
     def __init__(self, response: Any, on_close: Callable[[], None]) -> None:
         self._response = response
         self._on_close = on_close
-        self._process = _fork.OwnerProcess()
+        self._process = _ownership.OwnerProcess()
         self.head = response_head(response)
         self.end_wait = 0.0
 

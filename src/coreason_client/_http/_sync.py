@@ -6,11 +6,11 @@ from typing import Any
 
 import httpx2
 
-from .. import _fork
+from .. import _ownership
 from .._clock import real_seconds
+from ._build import Shards, client_options
 from ._checks import check_http_client, socks_needs_extra
 from ._response_sync import SyncResponse, open_response
-from ._shards import Shards, client_options
 from ._types import FailureKind, Request, TransportFailure, hide_query
 
 __all__ = ["SyncResponse", "SyncSender"]
@@ -31,7 +31,7 @@ class SyncSender:
         self._clients = Shards(self._create)
         self._owned = client is None
         self._closed = threading.Event()
-        _fork.register(self)
+        _ownership.register(self)
 
     def open(self, request: Request) -> SyncResponse:
         """Send the request and return the response as soon as its head has arrived.
@@ -63,7 +63,7 @@ class SyncSender:
 
     def after_fork(self) -> None:
         """Drop the connections of the parent process, and locks that its threads may hold."""
-        _fork.never_finalize(self._clients)
+        _ownership.never_finalize(self._clients)
         self._clients = Shards(self._create)
         was_closed, self._closed = self._closed.is_set(), threading.Event()
         if was_closed:

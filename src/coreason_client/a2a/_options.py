@@ -25,13 +25,12 @@ from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff
 from ..errors import ArgumentError, MissingExtraError
 from ._auth import Auth
+from ._bindings import JsonRpcChannel, RestChannel
 from ._call import Settings, checked_url
 from ._card import CardKeys, fetched_from, read_card
 from ._card_signatures import trusted_keys, verify_card
 from ._dialects import V03, V10, Dialect, dialect_of
 from ._grpc._address import grpc_url, is_installed
-from ._jsonrpc import JsonRpcChannel
-from ._rest import RestChannel
 from ._route import AgentRoute, Interface, Origins
 from ._v03._rest import V03_REST
 from .errors import A2ANoSupportedInterfaceError, ExtensionSupportRequiredError

@@ -40,12 +40,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .._clock import monotonic
-from .._connections import Connections, State
+from .._connections import Connections, RetryBudget, State
 from .._drive import Flow, SideCall, Wait
 from .._http._checks import shown
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, retry_after
-from .._retry_budget import RetryBudget
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ._assemble import Assembly, Gap
 from ._call import ChannelCall, connection_error, stream_closed, was_never_sent

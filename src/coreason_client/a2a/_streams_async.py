@@ -3,9 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Self, TypeAlias, TypeVar
 
-from .._closing_async import AsyncClosing, close_items_async
 from .._drive import Reading, Wait
-from .._drive_async import AsyncOpener, drive_async
+from .._drive_async import AsyncClosing, AsyncOpener, close_items_async, drive_async
 from .._http._types import TransportFailure
 from ._assemble import Assembly
 from ._client_base import (

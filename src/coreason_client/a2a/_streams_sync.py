@@ -5,9 +5,8 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Self, TypeAlias, TypeVar
 
-from .._closing_sync import Closing, close_items
 from .._drive import Reading, Wait
-from .._drive_sync import SyncOpener, drive
+from .._drive_sync import Closing, SyncOpener, close_items, drive
 from .._http._types import TransportFailure
 from ._assemble import Assembly
 from ._client_base import (

@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self, Unpack
 
-from .._closing_async import AsyncClosing
-from .._drive_async import run_async
+from .._drive_async import AsyncClosing, run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff

@@ -5,8 +5,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Self, Unpack
 
-from .._closing_sync import Closing
-from .._drive_sync import run
+from .._drive_sync import Closing, run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from .._retry import Backoff

@@ -35,13 +35,21 @@ from .._secret import Credential, CredentialLike, redacted_cause
 from .._version import __version__
 from ..errors import ArgumentError
 from ._resume import ResumeMachine
-from ._stream_errors import describe_request, describe_response
+from ._stream_state import describe_request, describe_response
 from .answer import WITH_REWINDS
-from .bookmark import Bookmark
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
-from .position import Position
+from .position import Bookmark, Position
 
-__all__ = ["ApiKey", "ApiKeyCredential", "Endpoint", "SyncApiKey", "base_url_of"]
+__all__ = [
+    "DEFAULT_MAX_RETRIES",
+    "DEFAULT_RECONNECT_FOR",
+    "ApiKey",
+    "ApiKeyCredential",
+    "Endpoint",
+    "SyncApiKey",
+    "base_url_of",
+    "reconnect_seconds",
+]
 
 SyncApiKey = str | Callable[[], str]
 ApiKey = CredentialLike
@@ -373,3 +381,24 @@ def _check_base_url(base_url: str) -> None:
     parts = check_url(base_url, "base_url", credentials_go_into="api_key")
     if parts.query or parts.fragment:
         raise wrong_url("base_url", "must not have a query or a fragment", base_url)
+
+
+DEFAULT_RECONNECT_FOR = 30.0
+
+
+class _Default(int):
+    """Marks the default value, because a 3 that the caller passes means exactly 3 reconnections."""
+
+
+DEFAULT_MAX_RETRIES = _Default(3)
+
+
+def reconnect_seconds(max_retries: int, reconnect_for: float | None) -> float:
+    """Return for how many seconds a stream that has begun keeps reconnecting.
+
+    The result is 0 if the caller passes `max_retries` and no `reconnect_for`: then only the number
+    of reconnections counts.
+    """
+    if reconnect_for is not None:
+        return reconnect_for
+    return DEFAULT_RECONNECT_FOR if isinstance(max_retries, _Default) else 0.0

@@ -17,7 +17,7 @@ in `_connections`. The rules, by their numbers in `docs/decisions.md`:
   if `strict_sequence` is set.
 * Loss (6). Any transport failure, and an end of the body before CLOSE. A failed certificate check
   and a closed client are final.
-* Budget (7, 35). It limits losses in a row without a new packet; see `_retry_budget`. Only a DELTA
+* Budget (7, 35). It limits losses in a row without a new packet; see `RetryBudget`. Only a DELTA
   or an EVENT packet refills it. The delay doubles, and is at least what the server asks for.
 * Deadline. A limit on the whole answer; heartbeats and reconnects do not extend it.
 * Statuses (8, 9). First attempt: anything but a 200 event stream is an error. Reconnect:
@@ -46,32 +46,32 @@ from coreason_manifest.definitions.presentation import (
     EventPacket,
     Packet,
     StreamError,
+    StreamOpCode,
     parse_packet,
 )
+from coreason_manifest.definitions.rewind import REWIND, rewound_to
 
 from .._clock import monotonic
-from .._connections import Connections, State
+from .._connections import Connections, RetryBudget, State
 from .._drive import Wait
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, Backoff, retry_after
-from .._retry_budget import RetryBudget
 from .._secret import redact_chain
 from ..sse import ServerSentEvent, SSEEventTooLarge
 from ..sse._decode import DEFAULT_MAX_EVENT_BYTES
-from ._numbering import Numbering
-from ._stream_errors import (
+from ._stream_state import (
     NO_DETAILS,
     FailureDetails,
+    Numbering,
     StreamErrors,
     details_of,
     ended_with,
     is_position_gone,
 )
-from .answer import is_rewind, rewind_to_start
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
 from .position import Position
 
-__all__ = ["ResumeMachine"]
+__all__ = ["ResumeMachine", "is_rewind", "rewind_to_start"]
 
 logger = logging.getLogger("coreason_client.cap")
 
@@ -433,3 +433,19 @@ class ResumeMachine:
 
 def _is_fatal(packet: Packet) -> TypeGuard[ErrorPacket]:
     return isinstance(packet, ErrorPacket) and packet.p.severity is ErrorSeverity.FATAL
+
+
+def is_rewind(packet: Packet) -> bool:
+    """Return True if a packet makes text before it void."""
+    return isinstance(packet, EventPacket) and rewound_to(packet.p) is not None
+
+
+def rewind_to_start(packet: Packet) -> EventPacket:
+    """Return the REWIND event with the number 0 before the first packet of a reread."""
+    return EventPacket(
+        stream_id=packet.stream_id,
+        seq=0,
+        op=StreamOpCode.EVENT,
+        t=packet.t,
+        p={"type": REWIND, "data": {"to_seq": 0}},
+    )

@@ -6,15 +6,17 @@ from typing import Any, Generic, Self, TypeVar
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .._closing_async import AsyncClosing, close_items_async
-
-# async only: begin
-# async only: end
 from .._drive import OtherLoopError, Reading
-from .._drive_async import AsyncOpener, drive_async
-from ._progress import ChatProgress, ChatRecord, PacketProgress, failed_packet
+from .._drive_async import AsyncClosing, AsyncOpener, close_items_async, drive_async
 from ._resume import ResumeMachine
-from .answer import Rewound, accepts_rewinds
+from .answer import (
+    ChatProgress,
+    ChatRecord,
+    PacketProgress,
+    Rewound,
+    accepts_rewinds,
+    failed_packet,
+)
 from .errors import CAPRuntimeError
 from .position import Position
 

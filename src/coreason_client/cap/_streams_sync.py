@@ -8,12 +8,17 @@ from typing import Any, Generic, Self, TypeVar
 from coreason_manifest.definitions.presentation import Packet
 from coreason_manifest.definitions.service import ServiceRequest
 
-from .._closing_sync import Closing, close_items
 from .._drive import Reading
-from .._drive_sync import SyncOpener, drive
-from ._progress import ChatProgress, ChatRecord, PacketProgress, failed_packet
+from .._drive_sync import Closing, SyncOpener, close_items, drive
 from ._resume import ResumeMachine
-from .answer import Rewound, accepts_rewinds
+from .answer import (
+    ChatProgress,
+    ChatRecord,
+    PacketProgress,
+    Rewound,
+    accepts_rewinds,
+    failed_packet,
+)
 from .errors import CAPRuntimeError
 from .position import Position
 

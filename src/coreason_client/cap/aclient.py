@@ -6,17 +6,21 @@ from uuid import UUID
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
-from .._closing_async import AsyncClosing
-from .._drive_async import run_async
+from .._drive_async import AsyncClosing, run_async
 from .._http._async import AsyncSender
 from .._http._types import TimeoutLike, timeouts_from
-from ._protocol import ApiKey, ApiKeyCredential, Endpoint, base_url_of
+from ._protocol import (
+    DEFAULT_MAX_RETRIES,
+    ApiKey,
+    ApiKeyCredential,
+    Endpoint,
+    base_url_of,
+    reconnect_seconds,
+)
 from ._resume import ResumeMachine
-from ._retry_defaults import DEFAULT_MAX_RETRIES, reconnect_seconds
 from ._streams_async import AsyncChatStream, AsyncConversationStream, AsyncPacketStream
 from .answer import Answer, Rewound, accepts_rewinds
-from .bookmark import Bookmark
-from .position import Position
+from .position import Bookmark, Position
 
 __all__ = ["AsyncCAPClient"]
 

@@ -8,17 +8,21 @@ from uuid import UUID
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
-from .._closing_sync import Closing
-from .._drive_sync import run
+from .._drive_sync import Closing, run
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
-from ._protocol import ApiKeyCredential, Endpoint, SyncApiKey, base_url_of
+from ._protocol import (
+    DEFAULT_MAX_RETRIES,
+    ApiKeyCredential,
+    Endpoint,
+    SyncApiKey,
+    base_url_of,
+    reconnect_seconds,
+)
 from ._resume import ResumeMachine
-from ._retry_defaults import DEFAULT_MAX_RETRIES, reconnect_seconds
 from ._streams_sync import ChatStream, ConversationStream, PacketStream
 from .answer import Answer, Rewound, accepts_rewinds
-from .bookmark import Bookmark
-from .position import Position
+from .position import Bookmark, Position
 
 __all__ = ["CAPClient"]
 

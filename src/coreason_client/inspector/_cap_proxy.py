@@ -24,9 +24,9 @@ from .._http._redirect import Redirects
 from .._version import __version__
 from ..server.http._body import read_within
 from ..server.http._cursor import stream_in_path
-from ..server.http._cuttable import abort
+from ..server.http._cuts import abort
 from ..server.http._problems import Problem
-from ..server.http._sse_response import disconnected
+from ..server.http._stream_response import disconnected
 from ..server.page import BEARER_OPTION, PageConfig
 from .target import CAPTarget
 

@@ -12,8 +12,7 @@ from ..server._internals import SEND
 from ..server.errors import LogError
 from ..server.http._auth import Keys
 from ..server.http._body import drain_body
-from ..server.http._cuts import Cuts
-from ..server.http._cuttable import serve_cuttable
+from ..server.http._cuts import Cuts, serve_cuttable
 from ..server.http._hosts import AllowedHosts
 from ..server.http._problems import Problem, Refusals
 from ..server.observe._metrics import NO_METRICS

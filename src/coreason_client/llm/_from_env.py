@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _fork
+from .. import _ownership
 from .._http._checks import check_key
 from ..errors import ArgumentError, MissingExtraError
 from ._client_core import ClientCore, check_model_name
@@ -130,7 +130,7 @@ class SharedClients:
     def __init__(self) -> None:
         self._clients: dict[type, tuple[Configuration, Any]] = {}
         self._lock = threading.Lock()
-        _fork.register(self)
+        _ownership.register(self)
 
     def client(self, kind: type[ClientT]) -> ClientT:
         """Return the client for the current configuration."""

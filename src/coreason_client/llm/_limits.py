@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from typing import Literal, Protocol, TypeVar
 
-from .. import _fork
+from .. import _ownership
 from .._drive import Action, Wait
 from .._http._types import ResponseHead
 from ._classify import FailedAttempt
@@ -146,7 +146,7 @@ class RateLimits:
         self._tokens = None if tokens is None else _Limit(tokens)
         self._last = float("-inf")  # the latest planned time
         self._lock = threading.Lock()
-        _fork.register(self)
+        _ownership.register(self)
 
     def after_fork(self) -> None:
         """Replace the lock, which a thread of the parent process may hold."""

@@ -17,7 +17,7 @@ finds out alone that only 100 per second are admitted. The rules:
 import threading
 from heapq import heappop, heappush, heapreplace
 
-from .. import _fork
+from .. import _ownership
 from ._route import ModelRoute
 
 __all__ = ["CallPace", "DeploymentPace", "Paces"]
@@ -196,7 +196,7 @@ class Paces:
 
     def __init__(self) -> None:
         self._paces: dict[tuple[str, str], DeploymentPace] = {}
-        _fork.register(self)
+        _ownership.register(self)
 
     def after_fork(self) -> None:
         """Forget the calls of the parent's threads."""

@@ -5,8 +5,8 @@ What the sync client returns fails with a clear sentence if it is used like that
 
 from typing import NoReturn, TypeVar, cast
 
-from .._closing_async import AsyncClosing
-from .._closing_sync import Closing
+from .._drive_async import AsyncClosing
+from .._drive_sync import Closing
 from ._argument_errors import AnswerDict
 from .types import Measured
 

@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import ContentEncodingError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from .. import _fork
+from .. import _ownership
 from .._clock import real_seconds
 from .._http._types import (
     CONNECT_FAILURES,
@@ -29,7 +29,7 @@ from .._http._types import (
     ResponseHead,
     TransportFailure,
 )
-from .._per_loop import PerLoop
+from .._ownership import PerLoop
 from ._internals import fail_readers, request_function, unread_bytes
 
 __all__ = [
@@ -184,7 +184,7 @@ class AsyncHTTPSession:
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self.reading: set[aiohttp.ClientResponse] = set()
         self.limits = TimeLimits()
-        self.process = _fork.OwnerProcess()  # a forked child has no part in the connections
+        self.process = _ownership.OwnerProcess()  # a forked child has no part in the connections
 
     @property
     def closed(self) -> bool:
@@ -217,7 +217,7 @@ class AsyncHTTPSession:
     def after_fork(self) -> None:
         """Leave the connections to the parent process."""
         for connection in list(self._sockets):
-            _fork.detach_socket(connection)
+            _ownership.detach_socket(connection)
 
     def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, *_ = address

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from .. import _fork
+from .. import _ownership
 from .._http._sync import SyncResponse, SyncSender
 from .._http._types import Request
 
@@ -59,7 +59,7 @@ class HTTPSession:
         self.limited = max_concurrency is not None
         self._sender = SyncSender()
         self._slots = self._new_slots()
-        _fork.register(self)
+        _ownership.register(self)
 
     def sender(self, *, whole: bool) -> "_Sender":
         """Return a sender; `whole` is for answers that are read to their end."""

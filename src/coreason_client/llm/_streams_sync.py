@@ -5,8 +5,8 @@
 from collections.abc import Generator, Iterator
 from typing import Any, Generic
 
-from .._closing_sync import close_items
 from .._drive import Reading
+from .._drive_sync import close_items
 from ._answer_machine import AnswerMachine
 from ._json import GrowingValue
 from ._returned import StreamBase

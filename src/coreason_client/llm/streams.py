@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Generic
 
-from .._closing_async import close_items_async
 from .._drive import Reading
+from .._drive_async import close_items_async
 from ._answer_machine import AnswerMachine
 from ._json import GrowingValue
 from ._returned import AsyncStreamBase

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from .._per_loop import PerLoop
+from .._ownership import PerLoop
 
 __all__ = ["LARGE_BODY", "off_loop"]
 

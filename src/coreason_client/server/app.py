@@ -34,8 +34,7 @@ from .engine._runtime import Runtime, Service
 from .errors import LogError
 from .http._auth import Keys, Tickets
 from .http._body import drain_body
-from .http._cuts import Cuts
-from .http._cuttable import serve_cuttable
+from .http._cuts import Cuts, serve_cuttable
 from .http._gate import Gate
 from .http._hosts import AllowedHosts, checked_origins, encoded_slash_problem, with_root_path
 from .http._problems import Problem, Refusals
@@ -589,8 +588,8 @@ def _openai_routes(
     runtime: Callable[[], Awaitable[Runtime]],
 ) -> "OpenAIRoutes":
     from .openai import OpenAIAPI
-    from .openai._errors import error_response
     from .openai._routes import OpenAIRoutes
+    from .openai._wire import error_response
 
     refusals.openai = error_response
     return OpenAIRoutes(protocol_settings("openai", openai, OpenAIAPI), gate, runtime)

@@ -1,8 +1,7 @@
 """Server-sent events by the WHATWG standard: bytes to events and events to bytes."""
 
-from ._decode import ServerSentEvent, SSEDecoder, SSEEventTooLarge
-from ._encode import encode_comment, encode_event
-from ._stream import parse_sse_stream
+from ._decode import ServerSentEvent, SSEDecoder, SSEEventTooLarge, parse_sse_stream
+from ._event import encode_comment, encode_event
 
 __all__ = [
     "SSEDecoder",

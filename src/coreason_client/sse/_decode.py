@@ -13,22 +13,29 @@ The rules (WHATWG HTML, section "Server-sent events", interpreting an event stre
 * Text is always UTF-8; invalid bytes are decoded to U+FFFD.
 
 Implementation: line ends are normalised to LF chunk by chunk. Complete blocks are read with the
-template of an earlier block (`_template.py`) if they have its shape, otherwise line by line
-(`_block.py`). A block that is larger than some size, or that may exceed the limit, is collected in
-parts. This is our own decoder because none of those on PyPI passes the standard's
-own tests, and because it is several times faster (`bench/README.md`).
+template of an earlier block if they have its shape, otherwise line by line (`_block.py`). A
+block that is larger than some size, or that may exceed the limit, is collected in parts. This is
+our own decoder because none of those on PyPI passes the standard's own tests, and because it is
+several times faster (`bench/README.md`).
 """
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, aclosing
+from typing import overload
 
 from ..errors import ArgumentError
-from ._block import LONGEST_FIELD_PREFIX, Block, read_blocks
+from ._block import LONGEST_FIELD_PREFIX, Block, Template, learn, read_blocks
 from ._event import ServerSentEvent, SSEEventTooLarge
-from ._template import Template, learn
 
-__all__ = ["DEFAULT_MAX_EVENT_BYTES", "SSEDecoder", "SSEEventTooLarge", "ServerSentEvent"]
+__all__ = [
+    "DEFAULT_MAX_EVENT_BYTES",
+    "SSEDecoder",
+    "SSEEventTooLarge",
+    "ServerSentEvent",
+    "parse_sse_stream",
+]
 
 DEFAULT_MAX_EVENT_BYTES = 10_000_000
 
@@ -288,3 +295,47 @@ class SSEDecoder:
 def _events_then_error(error: SSEEventTooLarge) -> Iterator[ServerSentEvent]:
     yield from error.events
     raise error
+
+
+@overload
+def parse_sse_stream(
+    chunks: Iterable[bytes], *, max_event_bytes: int = ...
+) -> Iterator[ServerSentEvent]: ...
+@overload
+def parse_sse_stream(
+    chunks: AsyncIterable[bytes], *, max_event_bytes: int = ...
+) -> AsyncIterator[ServerSentEvent]: ...
+def parse_sse_stream(
+    chunks: Iterable[bytes] | AsyncIterable[bytes],
+    *,
+    max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
+) -> Iterator[ServerSentEvent] | AsyncIterator[ServerSentEvent]:
+    """Iterate over the events in chunks of bytes; async if the chunks are.
+
+    Args:
+        chunks: the bytes of the stream, in any pieces.
+        max_event_bytes: the limit of the data of an event, and of every single line.
+
+    Raises:
+        SSEEventTooLarge: an event exceeded the limit; the events before it were yielded.
+    """
+    decoder = SSEDecoder(max_event_bytes)
+    if isinstance(chunks, AsyncIterable):
+        return _parse_async(chunks, decoder)
+    return _parse(chunks, decoder)
+
+
+def _parse(chunks: Iterable[bytes], decoder: SSEDecoder) -> Iterator[ServerSentEvent]:
+    for chunk in chunks:
+        yield from decoder.events(chunk)
+
+
+async def _parse_async(
+    chunks: AsyncIterable[bytes], decoder: SSEDecoder
+) -> AsyncIterator[ServerSentEvent]:
+    async with AsyncExitStack() as stack:
+        if isinstance(chunks, AsyncGenerator):
+            await stack.enter_async_context(aclosing(chunks))
+        async for chunk in chunks:
+            for event in decoder.events(chunk):
+                yield event

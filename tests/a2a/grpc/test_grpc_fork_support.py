@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client import _fork
+from coreason_client import _ownership
 from coreason_client._http._types import FailureKind, TransportFailure
 from coreason_client.a2a._grpc._connection import ForkSupport
 from tests.a2a.grpc.scripted import LIMIT, scripted, text, working
@@ -56,7 +56,7 @@ def test_a_forked_child_works_or_gets_an_error(kind: str, switch: str, child: li
 @pytest.fixture
 def in_child(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Pretend to be in a forked child from now on."""
-    return lambda: monkeypatch.setattr(_fork, "_generation", _fork._generation + 1)
+    return lambda: monkeypatch.setattr(_ownership, "_generation", _ownership._generation + 1)
 
 
 # Which API was used before the fork, which is used after it, and whether that works.

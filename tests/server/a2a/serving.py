@@ -21,7 +21,7 @@ from coreason_client.server.a2a._operations import TaskService
 from coreason_client.server.a2a._protocol import Caller
 from coreason_client.server.a2a._reading import TaskStream
 from coreason_client.server.engine._agent import Agent
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.log.tasks import TaskLog, TaskStore
 

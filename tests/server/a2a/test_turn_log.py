@@ -11,8 +11,7 @@ from coreason_client.server.a2a._fold import TaskFold
 from coreason_client.server.a2a._turn_log import TurnLog
 from coreason_client.server.a2a._turn_starter import Sent
 from coreason_client.server.a2a._turns import TurnQuestion
-from coreason_client.server.engine._ending import CANCELLED
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import CANCELLED, Frames
 from coreason_client.server.errors import Fenced
 from coreason_client.server.log import Conversation, DurableLog, NewStream
 from coreason_client.server.log.base import Claim

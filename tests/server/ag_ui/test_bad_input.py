@@ -11,8 +11,7 @@ from starlette.requests import Request
 
 from coreason_client.errors import ArgumentError
 from coreason_client.server import AGUI, AgentApp
-from coreason_client.server.ag_ui._input import run_input
-from coreason_client.server.ag_ui._request import RunRequest
+from coreason_client.server.ag_ui._request import RunRequest, run_input
 from coreason_client.server.app import parts_of as parts_of_app
 from coreason_client.server.http._problems import Problem
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coreason_client.server import AGUI
-from coreason_client.server.ag_ui._input import run_input
+from coreason_client.server.ag_ui._request import run_input
 from coreason_client.server.ag_ui._writer import RunWriter
 from tests.installed import npm_package
 from tests.installed import run as run_client

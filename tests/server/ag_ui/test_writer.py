@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from coreason_client.server import AGUI
 from coreason_client.server.ag_ui import _writer
-from coreason_client.server.ag_ui._input import RunInput, run_input
+from coreason_client.server.ag_ui._request import RunInput, run_input
 from coreason_client.server.ag_ui._writer import START, RunWriter
 from coreason_client.server.answer._entries import valid_entries
 from tests.installed import python_packages

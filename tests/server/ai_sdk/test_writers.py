@@ -18,7 +18,7 @@ from coreason_client.server import MemoryStreamLog, SQLiteStreamLog, ValkeyStrea
 from coreason_client.server.ai_sdk import AnswerFacts, GivenApproval, message_id
 from coreason_client.server.ai_sdk._writer import ChunkWriter, Earlier
 from coreason_client.server.answer._entries import valid_entries
-from coreason_client.server.http._questions import question_id
+from coreason_client.server.http._chats import question_id
 
 from ..answer.packets import ANSWERS, STREAM, Packet, entries_of
 from ..log.valkey_server import fresh_prefix, shared_server

@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_manifest.definitions.presentation import StreamOpCode
 
 __all__ = ["ANSWERS", "STREAM", "Packet", "entries_of", "packets_of"]

@@ -12,7 +12,7 @@ from coreason_client.server.answer._entries import (
     split_entries,
     valid_entries,
 )
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_manifest.definitions.presentation import StreamOpCode, parse_packet
 from coreason_manifest.definitions.rewind import valid_packets
 

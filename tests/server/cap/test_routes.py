@@ -18,7 +18,7 @@ from starlette.routing import Mount
 from coreason_client.server import AgentApp, AgentStream, LogUnavailable, MemoryStreamLog
 from coreason_client.server.cap import _routes as routes
 from coreason_client.server.cap._routes import Routes
-from coreason_client.server.engine._quotas import Unit
+from coreason_client.server.engine._limits import Unit
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.errors import PositionGone
 from coreason_client.server.http._admission import Admission, Admitted, StreamRequest

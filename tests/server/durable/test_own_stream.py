@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coreason_client.server import AgentApp, SQLiteStreamLog
-from coreason_client.server.engine._ending import CANCELLED
+from coreason_client.server.engine._packets import CANCELLED
 from coreason_client.server.log import LeaseState
 
 from ..aio import aio

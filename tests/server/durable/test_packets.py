@@ -6,7 +6,7 @@ import pytest
 
 from coreason_client.server.durable._packets import comparable, logged_packets
 from coreason_client.server.durable._replay import Logged
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_manifest.definitions.presentation import (
     PresentationEvent,
     PresentationEventType,

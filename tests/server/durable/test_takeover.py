@@ -37,7 +37,7 @@ from coreason_client.server.durable._notes import (
 from coreason_client.server.durable._results import arguments_digest
 from coreason_client.server.engine import _takeover
 from coreason_client.server.engine._conversation import dump_request
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_client.server.log import AgentVersion, NewStream, Notes
 from coreason_manifest.definitions.service import ServiceRequest
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.durable._packets import logged_packets
+from coreason_client.server.durable._packets import ValidText, follow_text, logged_packets
 from coreason_client.server.durable._replay import Logged
-from coreason_client.server.durable._valid import ValidText, follow_text
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_manifest.definitions.presentation import StreamOpCode
 
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.durable._journal import BODY, is_inside
-from coreason_client.server.durable._writers import Writers
+from coreason_client.server.durable._journal import BODY, Writers, is_inside
 
 
 def test_a_step_that_has_written_is_the_only_writer_until_it_ends() -> None:

@@ -16,7 +16,7 @@ from coreason_client.server.engine._appender import (
     Appender,
     KeptBatches,
 )
-from coreason_client.server.engine._pace import WRITERS
+from coreason_client.server.engine._limits import WRITERS
 from coreason_client.server.errors import Fenced, LogUnavailable, OutOfSequence, StreamEnded
 from coreason_client.server.log import MemoryStreamLog, NewStream, Notes
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client.server.engine._ending import Ending
+from coreason_client.server.engine._packets import Ending
 from coreason_client.server.errors import Fenced, LogUnavailable, StreamEnded
 
 ID = UUID(int=7)

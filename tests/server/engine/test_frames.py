@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.engine import _frames
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine import _packets
+from coreason_client.server.engine._packets import Frames
 from coreason_client.sse import SSEDecoder, encode_event
 from coreason_client.sse._decode import DEFAULT_MAX_EVENT_BYTES
 from coreason_manifest.definitions.presentation import (
@@ -53,7 +53,7 @@ def test_a_text_frame_equals_the_model(
 def test_the_present_is_written_as_any_other_moment(moments: list[int]) -> None:
     frames = Frames(uuid4())
     for nanoseconds in moments:
-        with patch.object(_frames, "time_ns", lambda now=nanoseconds: now):
+        with patch.object(_packets, "time_ns", lambda now=nanoseconds: now):
             frame = frames.delta(1, "x")
         (event,) = SSEDecoder().feed(frame)
         seconds, rest = divmod(nanoseconds, 10**9)

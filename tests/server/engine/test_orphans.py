@@ -14,9 +14,8 @@ from coreason_client.server.engine._conversation import (
     parse_history,
     waiting_request,
 )
-from coreason_client.server.engine._ending import CANCELLED, SERVER_STOPPED
-from coreason_client.server.engine._frames import Frames
 from coreason_client.server.engine._orphans import Orphans, UnwrittenEnd
+from coreason_client.server.engine._packets import CANCELLED, SERVER_STOPPED, Frames
 from coreason_client.server.errors import Fenced
 from coreason_client.server.log import Claim, Conversation, EpochStart, NewStream
 from coreason_client.server.observe._metrics import (

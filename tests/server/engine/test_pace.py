@@ -5,7 +5,7 @@ from typing import Self
 
 import pytest
 
-from coreason_client.server.engine._pace import Pace, pace_of_writers
+from coreason_client.server.engine._limits import Pace, pace_of_writers
 
 from ..aio import aio
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
-from coreason_client.server.engine._ending import CANCELLED, SERVER_STOPPED
+from coreason_client.server.engine._packets import CANCELLED, SERVER_STOPPED
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..peer import envelope

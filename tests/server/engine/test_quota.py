@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from coreason_client.server.engine._quotas import Quota
+from coreason_client.server.engine._limits import Quota
 from coreason_client.server.log.quotas import Reservation
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_client.server.http._cursor import (
     MAX_CURSOR_LENGTH,
     Cursor,

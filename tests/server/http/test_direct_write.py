@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from coreason_client.server import AgentApp, AgentStream, running
 from coreason_client.server._internals import SEND, HeldHead, direct_writer
-from coreason_client.server.http import _sse_response as response
+from coreason_client.server.http import _stream_response as response
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..peer import envelope

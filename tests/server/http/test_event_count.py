@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coreason_client.server.http._cuttable import EventCount
+from coreason_client.server.http._cuts import EventCount
 from coreason_client.sse import SSEDecoder
 
 BLOCKS = st.sampled_from(

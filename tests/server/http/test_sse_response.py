@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.server.http._sse_response import while_connected
+from coreason_client.server.http._stream_response import while_connected
 
 from ..aio import aio, turns
 

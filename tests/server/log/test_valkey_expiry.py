@@ -13,8 +13,8 @@ from coreason_client.server.errors import (
 from coreason_client.server.log import Claim, Conversation, LeaseState
 from coreason_client.server.log.base import UNCLAIMED_SECONDS
 from coreason_client.server.log.valkey import _scripts as scripts
-from coreason_client.server.log.valkey._expiry import Claims, drop_old
 from coreason_client.server.log.valkey._keys import KeyNames
+from coreason_client.server.log.valkey._leases import Claims, drop_old
 
 from ..aio import aio
 from .backends import Clock

@@ -14,7 +14,7 @@ import pytest
 
 from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import Conversation, LeaseState, ValkeyStreamLog
-from coreason_client.server.log.valkey._expiry import Claims
+from coreason_client.server.log.valkey._leases import Claims
 from coreason_client.server.log.valkey._session import Session
 
 from ..aio import aio

@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
 from coreason_client.server.answer._writer import Writer
-from coreason_client.server.engine._frames import Frames
+from coreason_client.server.engine._packets import Frames
 from coreason_client.server.engine._runtime import Runtime
 from coreason_client.server.http._answers import AnswerStream, resumed, write_all
 from coreason_client.server.http._problems import Problem

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from ... import _fork
+from ... import _ownership
 from ..._http._types import FailureKind, ResponseHead, TransportFailure
 from ..._version import __version__
 from ._address import target_of
@@ -51,7 +51,7 @@ class ForkSupport:
     """Records the processes in which each API was first used."""
 
     def __init__(self) -> None:
-        self._users: dict[bool, _fork.OwnerProcess] = {}  # by whether the API is async
+        self._users: dict[bool, _ownership.OwnerProcess] = {}  # by whether the API is async
 
     def check(self, *, is_async: bool) -> None:
         """Record a use of one of the APIs in this process.
@@ -66,7 +66,7 @@ class ForkSupport:
                     "gRPC was used before this process was forked, and does not work in it;"
                     " use the start method 'spawn', or connect only after the fork",
                 )
-        self._users.setdefault(is_async, _fork.OwnerProcess())
+        self._users.setdefault(is_async, _ownership.OwnerProcess())
 
     def _works(self, used_async: bool, is_async: bool) -> bool:
         is_off = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower() in _OFF
@@ -167,7 +167,7 @@ class GrpcResponseBase:
         self.head = head
         self._body = body
         self._check_open = check_open
-        self._process = _fork.OwnerProcess()
+        self._process = _ownership.OwnerProcess()
 
     def _end(self, error: Any) -> tuple[bytes, TransportFailure | None]:
         """Return the last bytes of a stream that an error has ended, and the failure after them."""

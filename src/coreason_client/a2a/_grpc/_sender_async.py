@@ -16,7 +16,7 @@ from ..._http._types import (
     ResponseHead,
     TransportFailure,
 )
-from ..._per_loop import PerLoop
+from ..._ownership import PerLoop
 from ._channel import (
     STREAM_HEAD,
     GrpcRequest,

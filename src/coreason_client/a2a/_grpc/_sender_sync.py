@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from ... import _fork
+from ... import _ownership
 from ..._http._types import FailureKind, ResponseHead, TransportFailure
 from ._channel import (
     STREAM_HEAD,
@@ -150,7 +150,7 @@ class GrpcSender(GrpcSenderBase):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connections: dict[ChannelKey, _Connection] = {}
-        _fork.register(self)
+        _ownership.register(self)
 
     def open(self, request: GrpcRequest) -> SyncGrpcResponse:
         """Send the request; return the response as soon as its first message has arrived.
@@ -195,7 +195,7 @@ class GrpcSender(GrpcSenderBase):
 
     def after_fork(self) -> None:
         """Drop the channels of the parent process, and locks that its threads may hold."""
-        _fork.never_finalize(self._connections)
+        _ownership.never_finalize(self._connections)
         self._lock = threading.Lock()
         self._connections = {}
 

@@ -5,6 +5,8 @@ describes each column. The facts come from the providers' SDKs and documentation
 traffic.
 """
 
+from dataclasses import replace
+
 from .._profile import ProviderProfile
 from ._claude import BEFORE_4_6
 
@@ -29,43 +31,37 @@ _ONLY_RESPONSES = (
     "computer-use-preview*",
 )
 
+_OPENAI = ProviderProfile(
+    name="openai",
+    base_url="https://api.openai.com/v1",
+    hosts=("api.openai.com", "eu.api.openai.com", "us.api.openai.com"),
+    key_variable="OPENAI_API_KEY",
+    max_tokens_field="max_completion_tokens",
+    prices="openai",
+    responses=True,
+    responses_models=_ONLY_RESPONSES,
+    encrypted_reasoning="reasoning models",
+    background=True,
+    developer_role=True,
+    file_form="pdf",
+    cache_keys=True,
+    base64_embeddings=True,
+    strict_models=("*",),
+)
+
 PROFILES: tuple[ProviderProfile, ...] = (
-    ProviderProfile(
-        name="openai",
-        base_url="https://api.openai.com/v1",
-        hosts=("api.openai.com", "eu.api.openai.com", "us.api.openai.com"),
-        key_variable="OPENAI_API_KEY",
-        max_tokens_field="max_completion_tokens",
-        prices="openai",
-        responses=True,
-        responses_models=_ONLY_RESPONSES,
-        encrypted_reasoning="reasoning models",
-        background=True,
-        developer_role=True,
-        file_form="pdf",
-        cache_keys=True,
-        base64_embeddings=True,
-        strict_models=("*",),
-    ),
-    ProviderProfile(
+    _OPENAI,
+    replace(
+        _OPENAI,
         name="azure",
+        base_url="",
         hosts=(".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"),
         path="/openai/v1",
         auth="api-key",
         fetched_auth="bearer",
         key_variable="AZURE_OPENAI_API_KEY",
         base_url_variables="AZURE_OPENAI_ENDPOINT",
-        max_tokens_field="max_completion_tokens",
         prices="azure",
-        responses=True,
-        responses_models=_ONLY_RESPONSES,
-        encrypted_reasoning="reasoning models",
-        background=True,
-        developer_role=True,
-        file_form="pdf",
-        cache_keys=True,
-        base64_embeddings=True,
-        strict_models=("*",),
     ),
     ProviderProfile(
         name="mistral",

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ... import _fork
+from ... import _ownership
 from ..._clock import monotonic
 from ..._drive import Action
 from ..errors import LLMStateError
@@ -82,7 +82,7 @@ class MemoryState(RouterState):
         self._clock = steady_clock() if clock is None else clock
         self._rules = StateRules()
         self._lock = threading.Lock()
-        _fork.register(self)
+        _ownership.register(self)
 
     def __repr__(self) -> str:
         return "MemoryState()"

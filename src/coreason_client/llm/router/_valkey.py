@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
-from ... import _fork
-from ..._per_loop import PerLoop
+from ... import _ownership
+from ..._ownership import PerLoop
 from ..._valkey_address import Address, parse_address
 from ...errors import ArgumentError, MissingExtraError
 from .._argument_errors import is_number
@@ -130,7 +130,7 @@ class StateConnections:
         self._client: Redis | None = None
         self._lock = threading.Lock()
         self._clients: PerLoop[AsyncRedis] = PerLoop(asyncio.get_running_loop)
-        _fork.register(self)
+        _ownership.register(self)
 
     def execute(self, *command: str | bytes | int) -> Any:
         """Run a command of the server.
@@ -180,7 +180,7 @@ class StateConnections:
     def after_fork(self) -> None:
         """Drop the connections of the parent process."""
         if self._client is not None:
-            _fork.never_finalize(self._client)
+            _ownership.never_finalize(self._client)
         self._client = None
         self._lock = threading.Lock()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final
 
-from ... import _fork
+from ... import _ownership
 from ..._clock import monotonic
 from ...errors import ArgumentError
 from .._argument_errors import is_number
@@ -81,7 +81,7 @@ class ResponseCache:
         self._bytes = 0
         self._flights: dict[str, Flight] = {}
         self._lock = threading.Lock()
-        _fork.register(self)
+        _ownership.register(self)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -21,7 +21,7 @@ from coreason_client.a2a.errors import (
     UnsupportedOperationError,
 )
 
-from ..engine._ending import CANCELLED
+from ..engine._packets import CANCELLED
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..http._problems import Problem, too_many_readers

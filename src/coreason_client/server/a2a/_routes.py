@@ -28,7 +28,7 @@ from ..errors import LogError
 from ..http._body import drain_body
 from ..http._gate import Gate
 from ..http._problems import Problem, too_many_requests
-from ..http._sse_response import SSEResponse, while_connected
+from ..http._stream_response import SSEResponse, while_connected
 from . import _jsonrpc, _rest
 from ._cards import BASE, Cards
 from ._fold import Event

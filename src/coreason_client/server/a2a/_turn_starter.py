@@ -20,10 +20,9 @@ from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..engine._conversation import dump_request, last_question, parse_request
-from ..engine._ending import CANCELLED
-from ..engine._frames import Frames
 from ..engine._inbox import InboxMessage, InboxStore
-from ..engine._quotas import Unit
+from ..engine._limits import Unit
+from ..engine._packets import CANCELLED, Frames
 from ..engine._runtime import Runtime
 from ..errors import Fenced
 from ..http._problems import shutting_down, too_many_streams

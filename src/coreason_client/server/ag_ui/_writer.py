@@ -19,9 +19,9 @@ from .. import answer
 from ..answer._entries import single_delta
 from ..answer._fold import AnswerFold
 from ..answer._writer import Writer, arguments_json, page_usage, result_text
-from ..http._questions import question_id
+from ..http._chats import question_id
 from . import AGUI
-from ._input import RunInput
+from ._request import RunInput
 
 __all__ = ["START", "RunWriter"]
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from .. import answer
 from ..answer._fold import AnswerFold
 from ..answer._writer import Writer, event_frame, page_usage, result_text
-from ..http._questions import question_id
+from ..http._chats import question_id
 from . import AnswerFacts, message_id
 
 __all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier", "is_call_id"]

@@ -1,7 +1,7 @@
 """Entries of a log, which are server-sent events of CAP, as packets. No I/O.
 
 Most entries are pieces of text. Their JSON is cut out of the entry and written into the frame of
-another protocol, without being parsed. `engine/_frames.py` writes the members of a
+another protocol, without being parsed. `engine/_packets.py` writes the members of a
 packet in one order, so the first occurrence of a name is the member itself and never a text.
 """
 

@@ -32,8 +32,8 @@ from coreason_manifest.definitions.presentation import StreamOpCode
 from ..errors import OutOfSequence
 from ..log.base import DurableLog, Notes, StreamLog
 from ..observe._metrics import NOT_METERED, StreamMeter
-from ._ending import Ending
-from ._pace import pace_of_writers
+from ._limits import pace_of_writers
+from ._packets import Ending
 
 __all__ = ["FLUSH_BYTES", "FLUSH_EVERY", "Appender"]
 

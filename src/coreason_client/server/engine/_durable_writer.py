@@ -17,7 +17,7 @@ from coreason_manifest.definitions.rewind import REWIND
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ...errors import ArgumentError
-from ..durable._journal import BODY, Journal
+from ..durable._journal import BODY, Journal, Writers
 from ..durable._notes import (
     Begun,
     Checkpoint,
@@ -29,7 +29,7 @@ from ..durable._notes import (
     Traced,
     dump_note,
 )
-from ..durable._packets import comparable
+from ..durable._packets import ValidText, comparable, follow_text
 from ..durable._replay import (
     SKIP,
     Logged,
@@ -40,12 +40,10 @@ from ..durable._replay import (
     StepUncertain,
     is_transient,
 )
-from ..durable._valid import ValidText, follow_text
-from ..durable._writers import Writers
 from ..errors import StreamEnded
 from ..log.base import DurableLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
-from ._ending import Ending, replay_diverged, rewind_refused, step_uncertain
+from ._packets import Ending, replay_diverged, rewind_refused, step_uncertain
 from ._step_context import OpenStep, caller, current_step, innermost_step
 from ._writer import StreamWriter
 

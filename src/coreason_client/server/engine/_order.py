@@ -46,8 +46,8 @@ from ._conversation import (
     thread_of,
     unread_turn,
 )
-from ._ending import CANCELLED, CONVERSATION_BUSY
 from ._inbox import InboxStore
+from ._packets import CANCELLED, CONVERSATION_BUSY
 from ._producer import Producer
 
 __all__ = ["Order", "UnreadTurns", "place_of"]

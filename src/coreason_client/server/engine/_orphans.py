@@ -17,15 +17,13 @@ from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamError, StreamOpCode
 
-from ..durable._packets import logged_packets
-from ..durable._valid import ValidText, follow_text
+from ..durable._packets import ValidText, follow_text, logged_packets
 from ..errors import Fenced, LogError, UnknownStream
 from ..log.base import Claim, StreamLog
 from ..observe import _log_lines
 from ..observe._metrics import Metrics, StreamMeter
 from ._conversation import dump_turn, make_turn, parse_question
-from ._ending import CANCELLED, PRODUCER_LOST
-from ._frames import Frames
+from ._packets import CANCELLED, PRODUCER_LOST, Frames
 
 __all__ = ["Orphans", "UnwrittenEnd"]
 

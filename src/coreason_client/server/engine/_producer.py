@@ -19,8 +19,8 @@ from ..observe._spans import HANDED_OVER, AgentRun
 from ..stream import AgentStream
 from ._agent import Runner, check_awaited
 from ._durable_writer import DurableWriter, Origin
-from ._ending import AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
 from ._inbox import Inbox, InboxStore, taken_in
+from ._packets import AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
 from ._steps import JournaledSteps, Steps
 from ._writer import StreamWriter
 

@@ -22,10 +22,10 @@ from ..observe._spans import Attempt, HeaderValues, StoredHeaders, Tracing
 from ._agent import Runner, continuing, watch_forgotten
 from ._conversation import waiting_request
 from ._durable_writer import Origin
-from ._ending import ABANDONED, CANCELLED
+from ._limits import Quotas, Unit
 from ._order import Order, UnreadTurns
+from ._packets import ABANDONED, CANCELLED
 from ._producer import DurableProducer, Producer
-from ._quotas import Quotas, Unit
 
 __all__ = ["Producers", "as_claimed"]
 

@@ -19,11 +19,11 @@ from ..observe._metrics import Metrics
 from ..observe._spans import Tracing
 from ._agent import Runner
 from ._conversation import dump_question, waiting_request
-from ._ending import PRODUCER_LOST, SERVER_STOPPED
+from ._limits import Quotas
 from ._orphans import Orphans, UnwrittenEnd
+from ._packets import PRODUCER_LOST, SERVER_STOPPED
 from ._producer import Producer
 from ._producers import Producers
-from ._quotas import Quotas
 from ._takeover import Takeover
 from ._upkeep import Background, ReaderWake, Upkeep
 from ._watchdog import LeaseRescue, renew_in_thread, watch_exit, watch_loop

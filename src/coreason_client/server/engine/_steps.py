@@ -31,7 +31,7 @@ from ..errors import LogError, StepFailed, StreamCancelled, StreamEnded
 from ..log.base import MAX_TURNS
 from ._conversation import AnsweredQuestion, latest_turns, parse_stored
 from ._durable_writer import DurableWriter
-from ._ending import replay_diverged
+from ._packets import replay_diverged
 from ._step_context import OpenStep, caller, current_step, in_step
 from ._threads import run_in_thread, too_long
 

@@ -30,9 +30,9 @@ from ..observe._metrics import Metrics
 from ..observe._spans import StoredHeaders
 from ._conversation import parse_request
 from ._durable_writer import Origin
-from ._ending import CANCELLED, PRODUCER_LOST
 from ._inbox import InboxStore, taken_in
 from ._orphans import Orphans
+from ._packets import CANCELLED, PRODUCER_LOST
 from ._producers import Producers, as_claimed
 
 __all__ = ["Takeover"]

@@ -15,10 +15,10 @@ from .._options import Options
 from .._outage import Outage
 from ..errors import LogError
 from ..log.base import LeaseState, StreamLog
-from ._ending import CANCELLED
+from ._limits import Quotas
 from ._orphans import Orphans
+from ._packets import CANCELLED
 from ._producers import Producers
-from ._quotas import Quotas
 
 __all__ = ["RENEWALS_PER_LEASE", "Background", "ReaderWake", "Upkeep"]
 

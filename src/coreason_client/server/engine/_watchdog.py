@@ -18,7 +18,7 @@ from itertools import chain, count
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from ..._per_loop import PerLoop
+from ..._ownership import PerLoop
 from .._internals import exit_check
 from .._outage import Outage
 from ..log.base import StreamLog

@@ -49,7 +49,7 @@ from ._conversation import (
     parse_claims,
     question_of,
 )
-from ._frames import Frames
+from ._packets import Frames
 
 __all__ = ["StreamWriter", "answering_stream"]
 

@@ -22,7 +22,7 @@ from ..engine._conversation import (
     dump_question,
     dump_request,
 )
-from ..engine._quotas import Unit
+from ..engine._limits import Unit
 from ..engine._runtime import Runtime
 from ..engine._writer import answering_stream
 from ..errors import LogError, UnknownStream

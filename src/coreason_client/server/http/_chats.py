@@ -1,23 +1,43 @@
-"""The streams of a chat, in order: found by an id that the client has chosen, at any replica.
+"""The streams of a chat, in order, and the questions with which they ended.
 
-Some protocols name the chat and not the answer: "is an answer running in this chat?" So each
-request that opens a stream is noted in the log, as a turn of a conversation of its own that has no
-messages, before the stream is opened. A note says how the id of the request is made, not which
-stream it opened: if two processes get the same request at the same time, one stream answers both.
+A stream is found by an id that the client has chosen, at any replica. Some protocols name the chat
+and not the answer: "is an answer running in this chat?" So each request that opens a stream is
+noted in the log, as a turn of a conversation of its own that has no messages, before the stream is
+opened. A note says how the id of the request is made, not which stream it opened: if two processes
+get the same request at the same time, one stream answers both.
 
 A request may be sent again after its answer has failed. Then the same key gets the next number.
+
+A question is answered once: the id of the request that answers it is made of the question, so the
+log decides between two answers, whichever replicas get them. It can be answered again if the stream
+with the answer has failed.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from ..engine._conversation import dump_mark, marks_in
+from ..answer import Question
+from ..answer._fold import asked_question
+from ..engine._conversation import COMPLETE, dump_mark, marks_in
+from ..errors import PositionGone, UnknownStream
 from ..log.base import Conversation, StreamLog, StreamMeta
+from ._answers import load_entries
+from ._problems import Problem, question_not_open
 
-__all__ = ["Chat", "Note", "request_id", "session_of", "stream_in"]
+__all__ = [
+    "Chat",
+    "Note",
+    "asking_stream",
+    "joined_stream",
+    "open_question",
+    "question_id",
+    "request_id",
+    "session_of",
+    "stream_in",
+]
 
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:chat-request")
 _MAX_NOTES: Final = 100
@@ -108,3 +128,67 @@ def stream_in(kind: str, given: Any) -> UUID | None:
     """Return the stream that an id of a kind names, such as run_…; None if it has another form."""
     found = _ID.fullmatch(given) if isinstance(given, str) else None
     return UUID(found[2]) if found is not None and found[1] == kind else None
+
+
+def question_id(stream_id: UUID) -> str:
+    """Return the id of the question with which a stream ends."""
+    return f"question_{stream_id.hex}"
+
+
+def asking_stream(given: str) -> UUID:
+    """Return the stream that has asked a question.
+
+    Raises:
+        Problem: 409, there is no such question.
+    """
+    if (found := stream_in("question", given)) is None:
+        raise question_not_open()
+    return found
+
+
+async def joined_stream(
+    log: StreamLog,
+    principal: str,
+    note: Note,
+    fingerprint: str,
+    joins: Callable[[StreamMeta], bool] = lambda _: True,
+) -> tuple[Note, StreamMeta | None]:
+    """Return the note of a request whose key `note` has, and the stream that it joins.
+
+    `joins` says whether the same request joins a stream.
+
+    Raises:
+        Problem: 409, the key is that of a question, which another request has answered.
+        LogError: the log does not answer.
+    """
+    while (found := await log.find(principal, note.request_id)) is not None:
+        is_same = found.fingerprint == fingerprint
+        if is_same and joins(found):
+            break
+        if not is_same and found.outcome in (None, COMPLETE):
+            raise question_not_open()
+        note = note._replace(number=note.number + 1)
+    return note, found
+
+
+async def open_question(log: StreamLog, chat: Chat, note: Note, asked: UUID) -> Question:
+    """Return a question from the log of the stream that has asked it.
+
+    It is open if nothing has happened in the chat since, except earlier tries to answer it. `note`
+    is that of the answer. A chat has only streams of its principal.
+
+    Raises:
+        Problem: 409, it is not the newest of its conversation, or 410, it has expired.
+        LogError: the log does not answer.
+    """
+    newest = await chat.newest([one for one in await chat.notes() if one.key != note.key])
+    if newest is None or newest.stream_id != asked:
+        raise question_not_open()
+    try:
+        entries = await load_entries(log, asked)
+    except (PositionGone, UnknownStream):
+        detail = "The question has expired: the server keeps it only for some time. Ask again."
+        raise Problem(410, "question-expired", detail) from None
+    if (question := asked_question(entries)) is None:
+        raise question_not_open()
+    return question

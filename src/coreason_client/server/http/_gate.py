@@ -11,7 +11,7 @@ from starlette.requests import Request
 from .._names import ANONYMOUS, full_principal, ticket_principal
 from .._off_loop import LARGE_BODY, off_loop
 from .._options import Options
-from ..engine._pace import REQUESTS, Pace
+from ..engine._limits import REQUESTS, Pace
 from ._auth import TICKET_PREFIX, Keys, Tickets, bearer_token, unauthorized
 from ._body import BodyMemory, BodyReservation, body_length, read_body
 from ._problems import PRINCIPAL, Problem

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from .._options import Options
-from ..engine._ending import CONVERSATION_BUSY
+from ..engine._packets import CONVERSATION_BUSY
 from ..errors import LogError, LogUnavailable, PositionGone, RequestConflict, UnknownStream
 from ..observe import _log_lines
 from ..observe._log_lines import LineLimit

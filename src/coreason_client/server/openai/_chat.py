@@ -7,8 +7,7 @@ from pydantic_core import to_json
 from ..answer import Cited, Finished, Rewound, Thought
 from ..answer._writer import event_frame
 from ..log.base import StreamMeta
-from ._errors import error_object
-from ._writer import REWOUND, TextWriter, annotation
+from ._wire import REWOUND, TextWriter, annotation, error_object
 
 __all__ = ["CHAT_PREFIX", "ChatWriter"]
 

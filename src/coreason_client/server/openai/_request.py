@@ -32,9 +32,9 @@ from ..http._problems import Problem
 from ..log.base import StreamLog, StreamMeta
 from . import Model, OpenAIAPI
 from ._chat import CHAT_PREFIX
-from ._errors import unknown_response
 from ._messages import chat_message, item_messages
 from ._stored import RESPONSE_PREFIX, answer_of, item_stream, load_turns, stream_of
+from ._wire import unknown_response
 
 __all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "check_model", "unknown_model"]
 

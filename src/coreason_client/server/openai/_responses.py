@@ -8,7 +8,7 @@ from .. import answer
 from ..answer._writer import arguments_json, cut, result_text
 from ..log.base import StreamMeta
 from ._stored import response_id
-from ._writer import REWOUND, TextWriter, annotation
+from ._wire import REWOUND, TextWriter, annotation
 
 __all__ = ["ResponseWriter"]
 

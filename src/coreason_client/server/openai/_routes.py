@@ -20,16 +20,15 @@ from ..http._decision import RequestFacts
 from ..http._gate import Gate
 from ..http._hosts import RouteEntry, route_table
 from ..http._problems import Problem
-from ..http._sse_response import while_connected
+from ..http._stream_response import while_connected
 from ..log.base import StreamMeta
 from . import Model, OpenAIAPI
 from ._chat import ChatWriter
-from ._errors import failed_answer, input_not_stored, unknown_response
 from ._messages import input_item
 from ._request import ChatRequest, ResponsesRequest, unknown_model
 from ._responses import ResponseWriter
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
-from ._writer import REWOUND
+from ._wire import REWOUND, failed_answer, input_not_stored, unknown_response
 
 __all__ = ["OpenAIRoutes", "describe"]
 

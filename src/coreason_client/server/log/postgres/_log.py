@@ -177,21 +177,16 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
         if not known:
             raise UnknownStream(stream_id)
 
-    async def renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
-        """Renew the leases of streams held with these epochs."""
-        session = self._session()
-        owned_until = session.owned.now() + self.lease
+    async def _renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
+        store = self._session().store
         states = dict.fromkeys(held, LeaseState.LOST)
         ids = list(held)
         for start in range(0, len(ids), _RENEWED_AT_ONCE):
             part = ids[start : start + _RENEWED_AT_ONCE]
             epochs = [held[stream_id] for stream_id in part]
-            rows = await session.store.call("renew", session.store.now(), self.lease, part, epochs)
+            rows = await store.call("renew", store.now(), self.lease, part, epochs)
             for stream_id, cancel in rows:
                 states[stream_id] = LeaseState.CANCEL_REQUESTED if cancel else LeaseState.HELD
-        session.owned.forget_old()
-        for stream_id, state in states.items():
-            self._record_renewal(stream_id, state, owned_until)
         return states
 
     async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:

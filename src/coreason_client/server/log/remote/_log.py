@@ -2,11 +2,11 @@
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from ...._per_loop import PerLoop
+from ...._ownership import PerLoop
 from ....errors import ArgumentError
 from ...errors import LogUnavailable
 from .._live import LiveLog
@@ -43,6 +43,10 @@ class RemoteLog(LiveLog, Generic[Session]):
         self, stream_id: UUID, after_seq: int, after_epoch: int, limit: int
     ) -> Awaitable[Page]:
         """Return up to `limit` entries after a position, from the store."""
+
+    @abstractmethod
+    def _renew(self, held: Mapping[UUID, int]) -> Awaitable[Mapping[UUID, LeaseState]]:
+        """Renew leases on the store."""
 
     async def start(self, owner: str) -> None:
         """Connect, and check that the store allows what the log needs.
@@ -93,6 +97,16 @@ class RemoteLog(LiveLog, Generic[Session]):
                 f"the log on {self._shown} has not been started in this event loop"
             )
         return session
+
+    async def renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
+        """Renew the leases of streams held with these epochs."""
+        session = self._session()
+        owned_until = session.owned.now() + self.lease
+        states = await self._renew(held)
+        session.owned.forget_old()
+        for stream_id, state in states.items():
+            self._record_renewal(stream_id, state, owned_until)
+        return states
 
     def _record_renewal(self, stream_id: UUID, state: LeaseState, until: float) -> None:
         """Record a renewal in all event loops: another one may write the stream."""

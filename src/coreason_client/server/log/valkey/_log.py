@@ -27,9 +27,8 @@ from ..remote._log import RemoteLog
 from . import _scripts as scripts
 from ._entries import begin_append, close_stream, read_journal, read_page
 from ._errors import ForeignValue, foreign_data
-from ._expiry import Claims, drop_old
 from ._keys import KeyNames
-from ._leases import release, renew
+from ._leases import Claims, drop_old, release, renew
 from ._opening import (
     NewTask,
     agent_digest,
@@ -169,15 +168,8 @@ class ValkeyStreamLog(RemoteLog[Session]):
         if await self._session().store.script(scripts.CANCEL, keys) == b"unknown":
             raise UnknownStream(stream_id)
 
-    async def renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
-        """Renew the leases of streams held with these epochs."""
-        session = self._session()
-        owned_until = session.owned.now() + self.lease
-        states = await renew(session, self._keys, self.lease, held)
-        session.owned.forget_old()
-        for stream_id, state in states.items():
-            self._record_renewal(stream_id, state, owned_until)
-        return states
+    async def _renew(self, held: Mapping[UUID, int]) -> Mapping[UUID, LeaseState]:
+        return await renew(self._session(), self._keys, self.lease, held)
 
     async def claim_lost(self, owner: str, limit: int) -> Sequence[Claim]:
         """Take over unfinished streams whose lease ran out."""
