@@ -348,6 +348,7 @@ _PROCESS = (
         "a prefix that the proxy has passed on is added again",
         'if not outer and path.startswith(f"{prefix}/"):',
         "if False:",
+        "root_path",
     ),
     _mutant(
         "process/_single_process.py",

@@ -262,6 +262,8 @@ class Template:
         event_type, middle, lowest, cut, has_id, id_first = self._values
         data, event_id = b"", last_event_id
         events: list[ServerSentEvent] = []
+        if not middle and not lowest:
+            return _data_events(pieces, event_type, last_event_id)
         for piece in pieces:
             if middle:
                 data, found, other = cut(piece, middle)
@@ -275,16 +277,30 @@ class Template:
                     if _NUL in other:
                         return None
                     event_id = other
-            else:
-                data = piece
-                if _LF in data or data < lowest:
-                    return None
+            elif _LF in (data := piece) or data < lowest:
+                return None
             event = new_event()
             event.data_bytes = data
             event.event_bytes = event_type
             event.id_bytes = event_id
             events.append(event)
         return events
+
+
+def _data_events(
+    pieces: Sequence[bytes], event_type: bytes, last_event_id: bytes
+) -> list[ServerSentEvent] | None:
+    """Return events with these data; None if one has a line end. All are searched at once."""
+    if _LF in b"".join(pieces):
+        return None
+    events: list[ServerSentEvent] = []
+    for data in pieces:
+        event = new_event()
+        event.data_bytes = data
+        event.event_bytes = event_type
+        event.id_bytes = last_event_id
+        events.append(event)
+    return events
 
 
 _SHAPES = ((b"data",), (b"id", b"data"), (b"data", b"id"), (b"data", b"data"))
