@@ -192,6 +192,7 @@ _VALKEY = (
         "more streams are claimed than were asked for",
         'await self._claim_all(due[:count], "")',
         'await self._claim_all(due, "")',
+        "expiry",
     ),
     _mutant(
         "log/valkey/_leases.py",
@@ -199,12 +200,14 @@ _VALKEY = (
         "        errors += await _handle_due(session, index, due, work)\n",
         "        errors += await _handle_due(session, index, due, work)\n"
         "        if errors:\n            break\n",
+        "expiry",
     ),
     _mutant(
         "log/valkey/_leases.py",
         "a batch with a failure is handled again and again",
         "while not errors and (members",
         "while (members",
+        "expiry",
     ),
     _mutant(
         "log/remote/_owned.py",

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from coreason_client.server.log.valkey._indexes import Indexes
 from coreason_client.server.log.valkey._keys import KeyNames
+from coreason_client.server.log.valkey._session import Indexes
 
 from ..aio import aio
 

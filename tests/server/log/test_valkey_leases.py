@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from coreason_client.server.log.base import AgentVersion, LeaseState, NewStream
-from coreason_client.server.log.valkey._indexes import Indexes
+from coreason_client.server.log.valkey._session import Indexes
 from coreason_client.server.log.valkey._store import Store
 
 from ..aio import aio

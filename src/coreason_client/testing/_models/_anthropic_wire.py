@@ -1,6 +1,5 @@
 """Anthropic's Messages API. Pure."""
 
-import json
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
@@ -68,16 +67,10 @@ def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         given = result.get("content", "")
         text = joined_text(given) if isinstance(given, list) else given
         yield tool_message(str(result.get("tool_use_id")), text)
-    calls = [_asked_call(block) for block in kinds["tool_use"]]
+    calls = [(use.get("id"), use.get("name"), use.get("input")) for use in kinds["tool_use"]]
     if kinds[""] or calls:
         text = joined_text(kinds[""]) if kinds[""] else None
         yield with_calls(str(message.get("role")), text, calls)
-
-
-def _asked_call(block: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = json.dumps(block.get("input"), ensure_ascii=False)
-    function = {"name": block.get("name"), "arguments": arguments}
-    return {"id": block.get("id"), "type": "function", "function": function}
 
 
 # Answers.

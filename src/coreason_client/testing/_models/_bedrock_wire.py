@@ -1,6 +1,5 @@
 """Amazon Bedrock's Converse API. Pure."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import count
@@ -72,7 +71,8 @@ def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if "toolResult" in block:
             result = block["toolResult"]
             yield tool_message(str(result.get("toolUseId")), joined_text(result.get("content", [])))
-    calls = [_asked_call(block["toolUse"]) for block in blocks if "toolUse" in block]
+    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+    calls = [(use.get("toolUseId"), use.get("name"), use.get("input")) for use in uses]
     rest = [
         block
         for block in blocks
@@ -81,12 +81,6 @@ def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if rest or calls:
         text = joined_text(rest) if rest else None
         yield with_calls(str(message.get("role")), text, calls)
-
-
-def _asked_call(use: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = json.dumps(use.get("input"), ensure_ascii=False)
-    function = {"name": use.get("name"), "arguments": arguments}
-    return {"id": use.get("toolUseId"), "type": "function", "function": function}
 
 
 # Answers.

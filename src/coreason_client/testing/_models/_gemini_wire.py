@@ -1,6 +1,5 @@
 """Gemini's `generateContent`, also at Vertex. Pure."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -75,7 +74,8 @@ def _messages(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if "functionResponse" in part:
             result = part["functionResponse"]
             yield tool_message(str(result.get("id") or result.get("name")), _result(result))
-    calls = [_asked_call(part["functionCall"]) for part in parts if "functionCall" in part]
+    uses = [part["functionCall"] for part in parts if "functionCall" in part]
+    calls = [(use.get("id"), use.get("name"), use.get("args")) for use in uses]
     rest = [part for part in parts if not part.keys() & {"functionResponse", "functionCall"}]
     if rest or calls:
         role = "assistant" if content.get("role") == "model" else "user"
@@ -88,12 +88,6 @@ def _result(result: Mapping[str, Any]) -> Any:
     if isinstance(response, Mapping) and [*response] in (["result"], ["output"]):
         return next(iter(response.values()))
     return response
-
-
-def _asked_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = json.dumps(call.get("args"), ensure_ascii=False)
-    function = {"name": call.get("name"), "arguments": arguments}
-    return {"id": call.get("id"), "type": "function", "function": function}
 
 
 # Answers.

@@ -18,7 +18,6 @@ from ._wire import (
     range_of,
     sse,
     tool_message,
-    with_calls,
 )
 
 __all__ = ["RESPONSES"]
@@ -61,7 +60,7 @@ def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
     call = {"id": item.get("call_id"), "type": "function", "function": function}
     last = messages[-1] if messages and messages[-1]["role"] == "assistant" else None
     if last is None:
-        messages.append(with_calls("assistant", None, [call]))
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
     else:
         last.setdefault("tool_calls", []).append(call)
 

@@ -196,7 +196,14 @@ def tool_message(call_id: str, content: Any) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
-def with_calls(role: str, content: Any, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a message, with its calls if it has any."""
+def with_calls(
+    role: str, content: Any, calls: Sequence[tuple[object, object, object]]
+) -> dict[str, Any]:
+    """Return a message with its calls, each given as its id, its name and its arguments."""
     message = {"role": role, "content": content}
-    return {**message, "tool_calls": [*calls]} if calls else message
+    return {**message, "tool_calls": [_asked_call(*call) for call in calls]} if calls else message
+
+
+def _asked_call(call_id: object, name: object, arguments: object) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    return {"id": call_id, "type": "function", "function": function}
