@@ -120,6 +120,7 @@ class AgentPartner:
     """Sends each line to the agent: as the answer to a task that waits for it, or as a new task."""
 
     says = False
+    others = None
 
     def __init__(
         self,

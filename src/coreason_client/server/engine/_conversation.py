@@ -278,9 +278,9 @@ def stored_turns(stored: bytes) -> list[StoredTurn]:
     return values if values and isinstance(values[0], list) else [values]
 
 
-def dump_mark(name: str, value: Any) -> bytes:
+def dump_mark(name: str, value: Any, **others: Any) -> bytes:
     """Return a turn without messages, for a list of something else that a log keeps in order."""
-    return to_json([{"role": "assistant", "parts": [], name: value}])
+    return to_json([{"role": "assistant", "parts": [], name: value, **others}])
 
 
 def marks_in(stored: bytes) -> dict[str, Any]:
