@@ -318,7 +318,9 @@ class TurnStarter:
         first_waits: bool = False,
     ) -> "asyncio.Future[TaskFold | None]":
         stream_id, turn_log = meta.stream_id, self._turn_log
-        if self._agent is None:  # a durable one has its journal
+        order = self._runtime.producers.order
+        if self._agent is None and not (order and order.add_unstarted(stream_id, started)):
+            # A durable one has its journal, and one that waits for its turn is started later.
             await self._tasks.start(stream_id, meta.epoch, started)
         ended = turn_log.add(stream_id, sent.record, sent.messages)
         producer = self._runtime.producers.start(
@@ -329,7 +331,7 @@ class TurnStarter:
             turn_log.forget(stream_id, unwritten=producer.unwritten is not None)
 
         producer.task.add_done_callback(forget)
-        if (order := self._runtime.producers.order) is not None:
+        if order is not None:
             await order.enter(meta.principal, request, stream_id)
         return ended
 

@@ -77,8 +77,11 @@ class Order:
         self._find = find
         self._cancel = cancel
         self._entered = asyncio.Event()
-        self.unstarted: set[UUID] = set()
-        """The streams of this process of which the log has the whole request."""
+        self.unstarted: dict[UUID, bytes] = {}
+        """The streams of this process of which the log has the whole request.
+
+        Each has the question that replaces it, empty for the usual one.
+        """
 
     @property
     def keeps_requests(self) -> bool:
@@ -86,10 +89,11 @@ class Order:
         log = self._log
         return log.outlives_process and self._policy != "reject" and isinstance(log, TaskLog)
 
-    def add_unstarted(self, stream_id: UUID) -> None:
-        """Record a stream that was opened with its whole request, if that is so here."""
+    def add_unstarted(self, stream_id: UUID, question: bytes = b"") -> bool:
+        """Record a stream that was opened with its whole request; return False if none is here."""
         if self.keeps_requests:
-            self.unstarted.add(stream_id)
+            self.unstarted[stream_id] = question
+        return self.keeps_requests
 
     def ordered(self, runner: Runner) -> Runner:
         """Return an agent that waits until it may run."""
@@ -145,9 +149,9 @@ class Order:
         """
         stream_id, log = stream.stream_id, self._log
         if stream_id in self.unstarted and isinstance(log, TaskLog):
-            question = dump_question(principal, request)
+            question = self.unstarted[stream_id] or dump_question(principal, request)
             await log.tasks.start(stream_id, stream._writer._meta.epoch, question)
-            self.unstarted.discard(stream_id)
+            del self.unstarted[stream_id]
 
     async def _with_messages(
         self, principal: str, request: UnreadTurn, stream: AgentStream
