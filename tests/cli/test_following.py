@@ -142,3 +142,34 @@ def test_an_agent_without_an_order_cannot_be_followed(folder: Path) -> None:
 def test_wrong_usage_is_explained(arguments: list[str], reason: str) -> None:
     result = coreason_here("chat", "--url", "http://127.0.0.1:9", *arguments)
     assert (result.returncode, reason in result.stderr) == (2, True)
+
+
+def test_the_prompt_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "shared.py").write_text(AGENT)
+    options = ("--inbox", "--on-busy", "wait", "--store", "sqlite:log.db", "--port")
+    with Process("serve", "shared:agent", *options, "0", cwd=tmp_path) as process:
+        [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", process.expect("}'\n"))
+        with Session("chat", "--url", url, "--conversation", "c") as talk:
+            talk.at_prompt()
+            _talk_until_seen(talk, url, "")
+            process.signal(signal.SIGKILL)
+            process.wait()
+            port = url.rpartition(":")[2]
+            with Process("serve", "shared:agent", *options, port, cwd=tmp_path) as again:
+                again.expect("}'\n")
+                _talk_until_seen(talk, url, "Heard stop.\n\n")
+            talk.send("\x04")
+            assert talk.end(press="\x04") == 0
+    assert talk.emulator.text.count("begun") == 2
+
+
+def _talk_until_seen(talk: Session, url: str, before: str) -> None:
+    """Ask in a program, and wait until the terminal shows all of it."""
+    with CAPClient(url, "k") as other:
+        asked = other.chat("talk", "c")
+        assert next(asked) == "begun "
+        talk.sees(f"{before}> talk\n\nbegun")
+        assert asked.stream_id is not None
+        other.send(asked.stream_id, "stop")
+        assert "".join(asked)
+        talk.sees(f"{before}> talk\n\nbegun\n\nHeard stop.\n\n>")

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
+from time import sleep
 
-from coreason_client import CAPError
+from coreason_client import CAPConnectionError, CAPError, Position
 from coreason_manifest.definitions.presentation import Packet
 
 from ..exits import Failure, report_error
@@ -20,6 +21,7 @@ from ._service import ChatService
 __all__ = ["OtherTurns", "follow"]
 
 _NOT_ORDERED = 404
+_RETRY_SECONDS = 3.0
 
 
 def follow(service: ChatService, conversation: str, *, as_json: bool) -> None:
@@ -85,14 +87,21 @@ class OtherTurns:
         threading.Thread(target=self._read, args=[interrupt], daemon=True).start()
 
     def _read(self, interrupt: Callable[[], None]) -> None:
-        try:
-            for packet in self._service.client.follow_conversation(self._conversation):
-                self._queue.put(packet)
-                interrupt()
-        except CAPError as error:
-            if error.status_code != _NOT_ORDERED:  # such an agent has no order to follow
-                self._queue.put(error)
-                interrupt()
+        after: Position | None = None
+        while True:
+            following = self._service.client.follow_conversation(self._conversation, after)
+            try:
+                for packet in following:
+                    self._queue.put(packet)
+                    interrupt()
+            except CAPConnectionError:  # a prompt may wait for longer than a client tries
+                after = following.position
+                sleep(_RETRY_SECONDS)
+            except CAPError as error:
+                if error.status_code != _NOT_ORDERED:  # such an agent has no order to follow
+                    self._queue.put(error)
+                    interrupt()
+                return
 
     def waiting(self) -> bool:
         """Return True if there is something to show; packets of shown answers are dropped."""

@@ -223,6 +223,7 @@ async function listen() {
   try {
     for await (const answer of client.followConversation(session.id)) await join(answer);
   } catch (error) {
+    if (!error.statusCode) return setTimeout(listen, 3_000); // the server may be restarted
     listening = false;
     tell(`What others ask is not shown: ${sentenceOf(error)}`);
   }
