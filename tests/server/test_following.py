@@ -63,6 +63,13 @@ def texts(packets: Sequence[Packet]) -> list[str]:
     return list(found.values())
 
 
+def messages(packets: Sequence[Packet]) -> list[str]:
+    """Return the message that each answer begins with."""
+    events: list[Any] = [packet.p for packet in packets if not packet.seq]
+    assert {event["type"] for event in events} == {"USER_MESSAGE"}
+    return [event["data"]["text"] for event in events]
+
+
 async def answers(following: AsyncConversationStream, number: int) -> list[Packet]:
     """Read so many answers."""
     packets: list[Packet] = []
@@ -104,9 +111,7 @@ async def test_answers_come_one_after_the_other(serve: Serve, log: str, tmp_path
             assert following.position.stream_id == packets[-1].stream_id
     assert texts(packets) == ["one done", "boom ! boom", "three done"]
     assert [packet.seq for packet in packets] == [*range(5), *range(3), *range(5)]
-    asked_for = [packet.p for packet in packets if not packet.seq]
-    expected = [{"type": "USER_MESSAGE", "data": {"text": one}} for one in ("one", "boom", "three")]
-    assert asked_for == expected
+    assert messages(packets) == ["one", "boom", "three"]
 
 
 @slow
@@ -131,6 +136,31 @@ async def test_it_begins_with_the_answer_that_is_being_written(serve: Serve) -> 
             packets += await answers(following, 2)
         await asyncio.gather(asking, waiting)
     assert texts(packets) == ["hold done", "after done"]
+
+
+@slow
+async def test_the_messages_of_answers_are_those_that_the_agent_got(serve: Serve) -> None:
+    """Also those that another agent did not read; a long one is cut."""
+    gate = Gate()
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("begun")
+        if stream.question == "deaf":
+            await gate.wait()
+
+    peer = serve(agent, on_busy="wait", inbox=True)
+    async with client_of(peer) as client, client.follow_conversation(ID) as following:
+        chat = client.chat("deaf", ID)
+        assert await anext(chat) == "begun"
+        packets = [await anext(following)]
+        assert chat.stream_id is not None
+        for word in ("a", "b"):
+            await client.send(chat.stream_id, word)
+        gate.open()
+        assert [text async for text in chat] == []
+        await asked(client, "x" * 5_000)
+        packets += await answers(following, 3)
+    assert messages(packets) == ["deaf", "a\n\nb", "x" * 3_999 + "…"]
 
 
 @pytest.mark.parametrize("words", [(), ("old",)])

@@ -412,12 +412,11 @@ class TurnStarter:
 
 def _to_task(record: TaskRecord, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the metadata of a message to a task; if that waits, it names the question."""
-    if record.state not in INTERRUPTED:
-        return metadata
     given = metadata.get("answer")
     answer = given if isinstance(given, dict) else {}
     asked = {"question_id": str(turns_of(record)[-1].stream_id)}
-    return {**metadata, "answer": {**asked, **answer}}
+    waits = record.state in INTERRUPTED
+    return {**metadata, "answer": {**asked, **answer}} if waits else metadata
 
 
 def _next_turn(
