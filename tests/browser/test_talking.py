@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from coreason_client import CAPClient
 from coreason_client.server import AgentStream
 
 from .conftest import Serve, Tabs, ask, wait_for
@@ -257,3 +258,47 @@ def test_everyone_can_talk_at_every_width(
     site.gate.set()
     wait_for(page, "done")
     assert violations(page) == []
+
+
+@pytest.mark.proves("PAGE-others")
+def test_what_another_page_and_a_program_ask_appears(serve: Serve, tabs: Tabs) -> None:
+    site = serve(ALL, inbox=True, on_busy="wait")
+    address = f"{site.url}#conversation=a%2Fb"
+    page, other = tabs.open(address), tabs.open(address)
+    begin(other, "talk")
+    expect(page.get_by_test_id("question")).to_have_text("talk")
+    expect(page.get_by_test_id("answer")).to_contain_text("begun")  # while it is being written
+    field = page.get_by_test_id("question-input")
+    field.fill("stop")
+    field.press("Enter")
+    wait_for(page, "done")
+    wait_for(other, "done")
+    with CAPClient(site.url, "any") as client:
+        assert str(client.ask("delete", "a/b")) == "May I call delete?"
+    for one in (page, other):
+        expect(one.get_by_test_id("question")).to_have_text(["talk", "delete"])
+    page.get_by_role("button", name="Approve").click()
+    for one in (page, other):
+        expect(one.get_by_test_id("question")).to_have_text(["talk", "delete", "yes"])
+        expect(one.get_by_test_id("answer").last).to_contain_text("approved: True")
+        expect(one.get_by_role("button", name="Approve")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_test_id("question")).to_have_text(["talk", "delete", "yes"])
+    begin(other, "deaf")
+    expect(page.get_by_test_id("question")).to_have_text(["talk", "delete", "yes", "deaf"])
+    site.gate.set()
+    wait_for(page, "done")
+    page.get_by_role("button", name="New").click()
+    expect(page.get_by_test_id("question")).to_have_count(0)
+    assert "#" not in page.url
+
+
+def test_an_agent_without_an_order_shows_only_what_is_asked_here(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(f"{serve(ALL).url}#conversation=c")
+    expect(page.get_by_test_id("toast")).to_contain_text(
+        "What others ask is not shown: The answers"
+    )
+    ask(page, "hello?")
+    wait_for(page, "done")
+    expect(page.get_by_test_id("turn")).to_have_count(1)
+    tabs.problems.clear()  # the browser reports a status of 404

@@ -1,6 +1,7 @@
 """`coreason a2a chat`: a conversation with an agent of the official SDK, and with faulty ones."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.a2a.peer.facts import PICTURE
 
 from .command import Process, coreason_here, run_a2a, shown
 from .session import Session
+from .test_say import AGENT
 
 
 @pytest.mark.parametrize("face", ["jsonrpc-1.0", "jsonrpc-0.3"])
@@ -207,3 +209,30 @@ def test_a_task_that_cannot_be_cancelled_is_reported(
     with A2AClient(f"{agent.url}/rpc") as client, pytest.raises(KeyboardInterrupt):
         partner(agent, client).ask("count")
     assert "was not canceled and may still be running: " in capsys.readouterr().err
+
+
+def test_a_message_goes_to_the_working_task(tmp_path: Path) -> None:
+    (tmp_path / "talking.py").write_text(AGENT)
+    for options in (("--inbox",), ()):
+        command = ("serve", "talking:agent", "--a2a", "--port", "0", *options)
+        with Process(*command, cwd=tmp_path) as server:
+            [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", server.expect("}'\n"))
+            with Session("a2a", "chat", url) as talk:
+                talk.say("talk" if options else "wait")
+                talk.sees("begun")
+                talk.send("/say also in French\r")
+                talk.sees("> also in French")
+                if options:
+                    talk.sees("Heard also in French.")
+                    talk.send("half a line")
+                    talk.sees("> half a line")  # below the answer
+                    talk.send("\x15/say stop\r")
+                    talk.sees("Heard stop.")
+                else:
+                    talk.sees("Not sent: ")
+                    talk.sees("The task is WORKING, so it accepts no message.")
+                    (tmp_path / "go").touch()
+                    talk.sees("and ended")
+                talk.at_prompt()
+                talk.send("\x04")
+                assert talk.end() == 0

@@ -124,11 +124,14 @@ class Script:
         self._lines: Iterator[str | type[BaseException] | BaseException] = iter(lines)
         self._yes = yes
 
-    def read(self) -> str:
+    def read(self, gives_way: Callable[[], bool] = bool) -> str:
         line = next(self._lines, EOFError)
         if isinstance(line, str):
             return line
         raise line
+
+    def interrupt(self) -> None:
+        pass
 
     def typing(self, say: Callable[[str], object]) -> str:
         return ""
@@ -144,6 +147,7 @@ class Echo:
     """A partner that answers with the question."""
 
     says = True
+    others = None
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[str]]] = []

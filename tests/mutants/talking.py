@@ -15,6 +15,8 @@ _UNREAD = "tests/server/test_unread_turn.py"
 _FOLLOWING = "tests/server/test_following.py"
 _APPROVALS = "tests/llm/tools/test_approvals.py"
 _AGENT = "tests/agents/test_approvals.py"
+_A2A = "coreason_client/server/a2a"
+_ANSWERS = "tests/server/a2a/test_answers.py"
 
 MUTANTS = (
     Mutant(
@@ -317,5 +319,40 @@ MUTANTS = (
         "named = await self._producers.unread.name(request, meta, unread)",
         'named = {"not_delivered": unread}',
         (_UNREAD,),
+    ),
+    Mutant(
+        "the turn of unread messages does not name them to followers",
+        f"{_ENGINE}/_order.py",
+        "await order.enter(meta.principal, asked, asked.request_id, text)",
+        "await order.enter(meta.principal, asked, asked.request_id)",
+        (_FOLLOWING,),
+    ),
+    Mutant(
+        "a second answer to a question of a task begins a turn",
+        f"{_A2A}/_turn_starter.py",
+        "if await log.find(caller.principal, request.request_id) is None:  # not sent again",
+        "if False:",
+        (_ANSWERS,),
+    ),
+    Mutant(
+        "a message to a task answers the last question of the conversation",
+        f"{_A2A}/_turn_starter.py",
+        "waits = record.state in INTERRUPTED",
+        "waits = False",
+        (_ANSWERS,),
+    ),
+    Mutant(
+        "a task that waits for its turn counts as started",
+        f"{_A2A}/_turn_starter.py",
+        "if self._agent is None and not (order and order.add_unstarted(stream_id, started)):",
+        "if self._agent is None:",
+        (_BUSY,),
+    ),
+    Mutant(
+        "the prompt shows its own answers as those of others",
+        "coreason_client/cli/chat/_follow.py",
+        "str(found.stream_id) in self._service.shown",
+        "False",
+        ("tests/cli/test_following.py",),
     ),
 )

@@ -63,6 +63,13 @@ def texts(packets: Sequence[Packet]) -> list[str]:
     return list(found.values())
 
 
+def messages(packets: Sequence[Packet]) -> list[str]:
+    """Return the message that each answer begins with."""
+    events: list[Any] = [packet.p for packet in packets if not packet.seq]
+    assert {event["type"] for event in events} == {"USER_MESSAGE"}
+    return [event["data"]["text"] for event in events]
+
+
 async def answers(following: AsyncConversationStream, number: int) -> list[Packet]:
     """Read so many answers."""
     packets: list[Packet] = []
@@ -103,7 +110,8 @@ async def test_answers_come_one_after_the_other(serve: Serve, log: str, tmp_path
             assert following.position is not None
             assert following.position.stream_id == packets[-1].stream_id
     assert texts(packets) == ["one done", "boom ! boom", "three done"]
-    assert [packet.seq for packet in packets] == [1, 2, 3, 4, 1, 2, 1, 2, 3, 4]
+    assert [packet.seq for packet in packets] == [*range(5), *range(3), *range(5)]
+    assert messages(packets) == ["one", "boom", "three"]
 
 
 @slow
@@ -128,6 +136,31 @@ async def test_it_begins_with_the_answer_that_is_being_written(serve: Serve) -> 
             packets += await answers(following, 2)
         await asyncio.gather(asking, waiting)
     assert texts(packets) == ["hold done", "after done"]
+
+
+@slow
+async def test_the_messages_of_answers_are_those_that_the_agent_got(serve: Serve) -> None:
+    """Also those that another agent did not read; a long one is cut."""
+    gate = Gate()
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("begun")
+        if stream.question == "deaf":
+            await gate.wait()
+
+    peer = serve(agent, on_busy="wait", inbox=True)
+    async with client_of(peer) as client, client.follow_conversation(ID) as following:
+        chat = client.chat("deaf", ID)
+        assert await anext(chat) == "begun"
+        packets = [await anext(following)]
+        assert chat.stream_id is not None
+        for word in ("a", "b"):
+            await client.send(chat.stream_id, word)
+        gate.open()
+        assert [text async for text in chat] == []
+        await asked(client, "x" * 5_000)
+        packets += await answers(following, 3)
+    assert messages(packets) == ["deaf", "a\n\nb", "x" * 3_999 + "…"]
 
 
 @pytest.mark.parametrize("words", [(), ("old",)])
@@ -158,7 +191,7 @@ def test_the_position_continues_in_another_client(serve: Serve) -> None:
         client.ask("three", ID)
         position = chat.position
     packets: list[Packet] = []
-    while len(packets) < 10:
+    while len(packets) < 13:
         with (
             CAPClient(str(peer.http.base_url), "k") as another,
             another.follow_conversation(ID, position) as following,
@@ -173,7 +206,7 @@ def test_the_position_continues_in_another_client(serve: Serve) -> None:
 async def test_cuts_change_nothing(
     serve: Serve, fault: Literal["cut", "reset"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two connections are cut, after each thirteenth byte."""
+    """Two connections are cut, after each thirteenth byte; the message comes once too."""
     monkeypatch.setattr(_protocol, "Backoff", lambda **given: Backoff(0.01, 0.02, **given))
     peer = serve(speak, on_busy="wait")
     async with client_of(peer) as client:
@@ -181,8 +214,8 @@ async def test_cuts_change_nothing(
         await asked(client, "one", "boom", "three")
         async with client.follow_conversation(ID, first) as following:
             whole = await answers(following, 3)
-    assert len(whole) == 10
-    for after in range(1, 900, 13):
+    assert len(whole) == 13
+    for after in range(1, 1_300, 13):
         plan = [ConnectionPlan(fault=fault, after=after) for _ in range(2)]
         with ChaosProxy(str(peer.http.base_url), plan=plan) as proxy:
             client = AsyncCAPClient(proxy.url, "k")

@@ -5,13 +5,15 @@ import os
 import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, NoReturn
 from uuid import UUID
 
 import pytest
 
-from coreason_client import AsyncCAPClient, CAPRuntimeError
+from coreason_client import A2AClient, AsyncCAPClient, CAPRuntimeError
 from coreason_client._context import current_stream
+from coreason_client.a2a import Message, SendMessageConfiguration, TaskState
 from coreason_client.errors import ArgumentError
 from coreason_client.server import (
     AgentApp,
@@ -318,12 +320,18 @@ else:
     log = SQLiteStreamLog(place, lease=1.5)
 app = AgentApp(
     agent, log=log, durable=durable == "durable", on_busy="wait", agent_id="a", version="1",
-    drain_timeout=0.0, cancel_grace=0.1,
+    drain_timeout=0.0, cancel_grace=0.1, a2a=True,
 )
 with running(app) as server:
     print(server.url, flush=True)
     sys.stdin.read()
 """
+
+
+def _place(log: str, folder: Path) -> str:
+    if log == "sqlite":
+        return str(folder / "log.db")
+    return (shared_server() if log == "valkey" else postgres_server.shared_server()).url
 
 
 @pytest.mark.parametrize(
@@ -337,12 +345,7 @@ def test_a_waiting_message_survives_the_end_of_its_process(
 
     Each is answered once, in order; only the one that had begun is lost if its agent is plain.
     """
-    place = {
-        "sqlite": lambda: str(tmp_path / "log.db"),
-        "valkey": lambda: shared_server().url,
-        "postgres": lambda: postgres_server.shared_server().url,
-    }[log]()
-    ran, name = tmp_path / "ran", fresh_prefix()
+    place, ran, name = _place(log, tmp_path), tmp_path / "ran", fresh_prefix()
     bodies = [envelope(word) for word in ("hold", "a", "b")]
     answers = []
     for is_first in (True, False):
@@ -370,6 +373,45 @@ def test_a_waiting_message_survives_the_end_of_its_process(
     else:
         assert first.last.p.code in ("producer_lost", "server_stopped")
         assert ran.read_text().split() == ["hold", "a", "b"]
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, None])
+@pytest.mark.parametrize("log", ["sqlite", "valkey", "postgres"])
+def test_a_waiting_task_of_a2a_survives_the_end_of_its_process(
+    log: str, end: int | None, tmp_path: Path
+) -> None:
+    """As above, for a plain agent whose messages come as tasks of one context."""
+    ran, arguments = tmp_path / "ran", [_place(log, tmp_path), fresh_prefix()]
+    config = SendMessageConfiguration(return_immediately=True)
+    tasks: list[Any] = []
+    ended: list[Any] = []
+    for is_first in (True, False):
+        process = PipedProcess(["-c", PROGRAM, *arguments, str(ran), "plain"])
+        try:
+            with A2AClient.connect(process.line()) as client:
+                for word in ("hold", "a", "b") if is_first else ():
+                    message = Message.user(word, context_id="c")
+                    tasks.append(client.send_message(message, config))
+                    _wait_for_file(ran)  # the first one has begun
+                if is_first and end is not None:
+                    os.kill(process.pid, end)
+                if not is_first:
+                    ended = [client.wait_for_task(task.id) for task in tasks]
+        finally:
+            process.close(LIMIT)
+    assert [(task.status.state, task.text) for task in ended[1:]] == [
+        (TaskState.COMPLETED, "a done"),
+        (TaskState.COMPLETED, "b done"),
+    ]
+    assert ended[0].status.state is TaskState.FAILED
+    assert ran.read_text().split() == ["hold", "a", "b"]
+
+
+def _wait_for_file(path: Path) -> None:
+    until = monotonic() + LIMIT
+    while not path.exists():
+        assert monotonic() < until
+        sleep(0.02)
 
 
 def test_deaths_while_a_message_waits_are_not_its_fault(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A conversation at a prompt, until the user leaves, and the file that it can be saved to."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -19,13 +19,14 @@ from .prompt import (
     LineCleared,
     LineReader,
     Mistake,
+    ReadInterrupted,
     command_help,
     leaves_after_ctrl_c,
     open_reader,
     parse_line,
 )
 
-__all__ = ["Partner", "Transcript", "TranscriptTurn", "converse"]
+__all__ = ["Others", "Partner", "Transcript", "TranscriptTurn", "converse"]
 
 # The file of /save
 
@@ -85,6 +86,23 @@ _GREETING = "Talking to {}. Type /help for the commands, Ctrl-D to leave."
 _STOPPED = "stopped"
 
 
+class Others(Protocol):
+    """The answers of a conversation that others have asked for."""
+
+    question: str
+    answer: str
+    """The message and the text of the answer that was shown last."""
+
+    def begin(self, interrupt: Callable[[], None]) -> None:
+        """Begin to read them; `interrupt` is called in a thread when something has arrived."""
+
+    def waiting(self) -> bool:
+        """Return True if there is something to show."""
+
+    def show(self, reader: LineReader) -> None:
+        """Show it as it arrives; raises as `Partner.ask`."""
+
+
 class Partner(Protocol):
     """The agent that a conversation is held with."""
 
@@ -93,6 +111,10 @@ class Partner(Protocol):
 
     says: bool
     """True if the agent can get messages while it answers."""
+
+    @property
+    def others(self) -> Others | None:
+        """The answers that others ask for in the conversation, None if they are not shown."""
 
     def check(self, attached: Attached) -> None:
         """Check that a file can be attached.
@@ -133,6 +155,8 @@ def converse(
     try:
         with open_reader(as_json=as_json) as reader:
             conversation = PromptConversation(partner, name, reader, attached)
+            if partner.others is not None:
+                partner.others.begin(reader.interrupt)
             while (line := conversation.next_line()) is not None and conversation.handle(line):
                 pass
     finally:
@@ -161,8 +185,14 @@ class PromptConversation:
         """
         cleared_before = False
         while True:
+            others = self._partner.others
+            if others is not None and others.waiting():
+                self._show_others(others)
+                continue
             try:
-                return self._reader.read()
+                return self._reader.read(bool if others is None else others.waiting)
+            except ReadInterrupted:
+                continue
             except EOFError:
                 return None
             except LineCleared as cleared:
@@ -207,18 +237,33 @@ class PromptConversation:
 
     def _ask(self, text: str) -> None:
         attached, self._attached = self._attached, []
+        names = [one.name for one in attached]
+        self._take_turn(
+            lambda: self._partner.ask(text, attached, self._reader),
+            lambda: (text, names, self._partner.answer),
+        )
+
+    def _show_others(self, others: Others) -> None:
+        self._take_turn(
+            lambda: others.show(self._reader), lambda: (others.question, [], others.answer)
+        )
+
+    def _take_turn(
+        self, show: Callable[[], None], said: Callable[[], tuple[str, Sequence[str], str]]
+    ) -> None:
+        """Show an answer; `said` returns the message, the names of its files and the answer."""
         sent = datetime.now(UTC).isoformat(timespec="seconds")
         problem: str | None = None
         try:
-            self._partner.ask(text, attached, self._reader)
+            show()
         except KeyboardInterrupt:
             problem = _STOPPED  # only the answer was stopped; the conversation continues
             self._reader.typed = ""
         except (CoreasonError, Failure) as error:
             report_error(error)
             problem = str(error)
-        names = [one.name for one in attached]
-        self._turns.append(TranscriptTurn(sent, text, names, self._partner.answer, problem))
+        if any(spoken := said()):
+            self._turns.append(TranscriptTurn(sent, *spoken, problem))
 
     def _attach(self, name: str) -> None:
         try:

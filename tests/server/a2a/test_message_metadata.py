@@ -45,4 +45,5 @@ def test_a_message_without_a_context_belongs_to_the_session_of_its_task(
     assert one.context.session_id == two.context.session_id == task["contextId"]
     assert one.payload.metadata == {"a2a": {"messageId": "m1", "taskId": task["id"]}}
     about = {"messageId": "m2", "taskId": task["id"], "metadata": {"own": 1}}
-    assert two.payload.metadata == {"request": 2, "a2a": about}
+    answer = {"question_id": task["id"]}  # the id of a task is that of its first stream
+    assert two.payload.metadata == {"request": 2, "answer": answer, "a2a": about}

@@ -1,6 +1,7 @@
 """Shows the events of an answer, and what to do next."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
 
@@ -10,6 +11,7 @@ from coreason_client.a2a import (
     Event,
     Message,
     Part,
+    SendMessageConfiguration,
     TaskNotCancelableError,
     TaskState,
 )
@@ -17,7 +19,8 @@ from coreason_client.a2a import (
 from .._attached import Attached
 from .._text import encodable
 from ..exits import Failure
-from ..output import open_output, print_stderr
+from ..output import open_output, print_dimmed, print_stderr
+from ..prompt import LineReader
 from ._agent import AgentOptions, redacting
 from ._connect import agent_errors
 from ._events import EventPresenter, ShownArtifacts
@@ -38,7 +41,8 @@ class AnswerView:
 
     With `tracks_task`, the command follows the task and fails if the task fails. `files` stores the
     files of the answer. With `terse`, most states of the task are not shown. `shown`
-    has the artifacts of earlier answers, which are not shown again.
+    has the artifacts of earlier answers, which are not shown again. `status` returns a line to show
+    below the answer while it is drawn.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class AnswerView:
         files: SavedFiles | None = None,
         terse: bool = False,
         shown: ShownArtifacts | None = None,
+        status: Callable[[], str] = str,
     ) -> None:
         self._agent = agent
         self._as_json = as_json
@@ -57,7 +62,7 @@ class AnswerView:
         self._files = files
         self._saved_before = 0 if files is None else len(files.paths)
         self.presenter = EventPresenter(
-            open_output(as_json=as_json),
+            open_output(as_json=as_json, status=status),
             tracks_task=tracks_task,
             save=None if files is None else files.save,
             terse=terse,
@@ -113,13 +118,14 @@ def _raise_for(state: TaskState, text: str) -> None:
         raise Failure(f"{message}: {text}" if text else message)
 
 
-_CANCEL_TIMEOUT = 2.0
+_CALL_TIMEOUT = 2.0
 
 
 class AgentPartner:
     """Sends each line to the agent: as the answer to a task that waits for it, or as a new task."""
 
-    says = False
+    says = True
+    others = None
 
     def __init__(
         self,
@@ -141,17 +147,36 @@ class AgentPartner:
     def check(self, attached: Attached) -> None:
         """Do nothing: an agent may accept files of any type."""
 
-    def ask(self, text: str, attached: Sequence[Attached] = (), reader: object = None) -> None:
+    def ask(
+        self, text: str, attached: Sequence[Attached] = (), reader: LineReader | None = None
+    ) -> None:
         """Send a message and show the answer; Ctrl-C cancels the task.
+
+        `reader` reads what the user types meanwhile.
 
         Raises:
             A2AError, Failure: there was no answer, or the task failed.
             KeyboardInterrupt: Ctrl-C was pressed.
         """
-        with redacting(*self._agent.secrets):
-            self._ask(text, attached)
+        with redacting(*self._agent.secrets), ThreadPoolExecutor(1) as sending:
+            self._ask(text, attached, reader, sending)
 
-    def _ask(self, text: str, attached: Sequence[Attached]) -> None:
+    def _ask(
+        self,
+        text: str,
+        attached: Sequence[Attached],
+        reader: LineReader | None,
+        sending: Executor,
+    ) -> None:
+        def status() -> str:
+            seen = view.presenter
+            if reader is None or seen.task_id is None:  # nobody can be told anything yet
+                return ""
+            typed = reader.typing(
+                lambda said: sending.submit(self._say, said, seen.context_id, seen.task_id)
+            )
+            return typed and f"> {typed}"
+
         self.answer = ""
         view = AnswerView(
             self._agent,
@@ -159,6 +184,7 @@ class AgentPartner:
             files=self._files,
             terse=True,
             shown=self._shown,
+            status=status,
         )
         parts = [*([Part(text=encodable(text))] if text else []), *map(attached_part, attached)]
         try:
@@ -175,6 +201,17 @@ class AgentPartner:
             raise
         self._ids = view.next_ids(self._ids)
         view.raise_if_failed()
+
+    def _say(self, text: str, context_id: str | None, task_id: str | None) -> None:
+        """Send a message to a working task; print it, and why it was not sent."""
+        print_dimmed(f"> {text}")
+        message = Message.user(encodable(text), context_id=context_id, task_id=task_id)
+        config = SendMessageConfiguration(return_immediately=True)
+        try:
+            with redacting(*self._agent.secrets):
+                self._client.send_message(message, config, timeout=_CALL_TIMEOUT)
+        except (A2AError, Failure) as error:
+            print_stderr(f"Not sent: {error}")
 
     def _show(self, view: AnswerView, message: Message) -> None:
         try:
@@ -204,7 +241,7 @@ class AgentPartner:
                 print_stderr("The answer had no task yet, so the agent may still be working.")
             return
         try:
-            self._client.cancel_task(task_id, timeout=_CANCEL_TIMEOUT)
+            self._client.cancel_task(task_id, timeout=_CALL_TIMEOUT)
         except TaskNotCancelableError:
             pass  # it has ended in the meantime
         except A2AError as error:

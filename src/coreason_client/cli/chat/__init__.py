@@ -40,6 +40,7 @@ Examples:
   coreason chat --chaos --kill "What happens when the agent dies?"
   coreason chat --llm gpt-4o --system "Answer in one sentence."
   coreason chat -a report.pdf "Summarise this."
+  coreason chat --url http://127.0.0.1:8000 --conversation team --follow
   coreason chat prod "Hello"
 
 A first word that is the name of a profile selects it; coreason profiles lists them.
@@ -59,6 +60,7 @@ def chat(context: typer.Context, **values: Any) -> None:
         # Logs must not be mixed with the answer unless -v asks for them.
         show_logs(options.verbose, default_level=logging.CRITICAL)
         _check_chaos(options)
+        _check_follow(options)
         if options.conversation == "":
             raise Failure("--conversation must not be empty: omit it to start one", ExitCode.USAGE)
         settings, texts = _resolve_settings(context, options)
@@ -66,7 +68,9 @@ def chat(context: typer.Context, **values: Any) -> None:
         from .._attached import read_attached
 
         attached = read_attached(options.attach or ())
-        text = _text(texts, options.attach or ())
+        if options.follow and texts:
+            raise Failure("--follow asks nothing: omit the text", ExitCode.USAGE)
+        text = None if options.follow else _text(texts, options.attach or ())
         with _open_service(options, settings) as service:
             _talk(service, settings, text, attached, options)
 
@@ -163,16 +167,23 @@ def _talk(
     """Ask one question, or have a conversation if there is none."""
     from .._conversation import converse
     from ._answer import ServicePartner, ask, chat_message
+    from ._follow import OtherTurns, follow
 
     as_json, conversation = options.as_json, options.conversation
     session = conversation or str(uuid4())
+    if options.follow:
+        follow(service, session, as_json=as_json)
+        return
     if text is not None:
         ask(service, chat_message(text, attached), session, [], as_json=as_json)
         return
     for one in attached:
         chat_message("", [one])  # an unknown type is reported before the conversation begins
     partner = ServicePartner(
-        service, session, settings.command, as_json=as_json, known=conversation is not None
+        *(service, session, settings.command),
+        as_json=as_json,
+        known=conversation is not None,
+        others=None if conversation is None else OtherTurns(service, session, as_json=as_json),
     )
     name = settings.url or settings.llm or "the built-in guide"
     converse(partner, name, as_json=as_json, attached=attached)
@@ -197,6 +208,19 @@ def _check_chaos(options: ChatOptions) -> None:
     for name, is_given in (("--seed", options.seed is not None), ("--kill", options.kill)):
         if is_given and not options.chaos:
             raise Failure(f"{name} needs --chaos", ExitCode.USAGE)
+
+
+def _check_follow(options: ChatOptions) -> None:
+    """Reject options that contradict --follow.
+
+    Raises:
+        Failure: there is such an option, or no conversation.
+    """
+    if options.follow and options.conversation is None:
+        raise Failure("--follow needs --conversation", ExitCode.USAGE)
+    for name, is_given in (("--chaos", options.chaos), ("--attach", bool(options.attach))):
+        if options.follow and is_given:
+            raise Failure(f"--follow and {name} cannot be used together", ExitCode.USAGE)
 
 
 def _seed(options: ChatOptions) -> int:

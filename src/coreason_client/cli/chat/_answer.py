@@ -4,7 +4,7 @@ import shlex
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,7 @@ from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
 
 from .._attached import Attached, FileText, file_content, type_of_name
+from .._conversation import Others
 from .._text import encodable
 from ..exits import ExitCode, Failure
 from ..output import open_output, print_dimmed
@@ -39,7 +40,17 @@ from ..prompt import LineReader
 from ._packets import PacketPresenter, text_of
 from ._service import ChatService
 
-__all__ = ["DeliveryReport", "ServicePartner", "ask", "chat_message", "compare", "interruptions"]
+__all__ = [
+    "DeliveryReport",
+    "ServicePartner",
+    "ask",
+    "chat_message",
+    "compare",
+    "explained",
+    "interruptions",
+    "show_answer",
+    "typed_line",
+]
 
 _USER = "anonymous"
 _KEY_HINT = "Give a key that the service accepts with --api-key, COREASON_API_KEY or a profile."
@@ -50,6 +61,7 @@ class ServicePartner:
 
     `command` is the beginning of the command that continues the conversation later, quoted for a
     shell; None if that is not possible. `known` is True if the conversation exists already.
+    `others` has what others ask there.
     """
 
     says = True
@@ -62,12 +74,14 @@ class ServicePartner:
         *,
         as_json: bool,
         known: bool = False,
+        others: Others | None = None,
     ) -> None:
         self._service = service
         self._session = session
         self._command = command
         self._as_json = as_json
         self._can_continue = known
+        self.others = others
         self.answer = ""
 
     def check(self, attached: Attached) -> None:
@@ -93,8 +107,8 @@ class ServicePartner:
             self.answer = text_of(received)
 
     def start_over(self) -> None:
-        """Start a new conversation."""
-        self._session, self._can_continue = str(uuid4()), False
+        """Start a new conversation, in which nobody else can be."""
+        self._session, self._can_continue, self.others = str(uuid4()), False, None
 
     def conversation_id(self) -> str:
         """Return the ID of the conversation."""
@@ -129,7 +143,7 @@ def ask(
 
     def status() -> str:
         happened = interruptions(service.cuts() - cuts_before, service.kills() - kills_before)
-        typed = _typed(reader, packets, lambda *said: sending.submit(service.say, *said))
+        typed = "" if reader is None else typed_line(reader, service, _id_of(packets), sending)
         return "\n".join(filter(None, [happened, typed]))
 
     presenter = PacketPresenter(output := open_output(as_json=as_json, status=status))
@@ -137,9 +151,9 @@ def ask(
     with (
         ThreadPoolExecutor(1) as sending,
         service.client.assist(request, rewinds=output.can_rewind) as packets,
-        _explained(service.url),
+        explained(service.url),
     ):
-        _show(service, packets, partial(_stop, service, packets), presenter, received)
+        show_answer(service, packets, partial(_stop, service, packets), presenter, received)
     _show_next(service, conversation, packets.position, received, as_json=as_json)
     if service.proxy is not None:
         cuts, kills = service.cuts() - cuts_before, service.kills() - kills_before
@@ -150,7 +164,7 @@ def ask(
 
 
 @contextmanager
-def _explained(url: str) -> Iterator[None]:
+def explained(url: str) -> Iterator[None]:
     """Say what to do if there is no connection, or if the key is wrong."""
     try:
         yield
@@ -185,7 +199,7 @@ def _show_next(
     presenter = PacketPresenter(open_output(as_json=as_json))
     with service.client.follow_conversation(conversation, after) as following:
         packets = _packets_of(following, stream_id)
-        _show(service, packets, partial(service.cancel, stream_id), presenter, [])
+        show_answer(service, packets, partial(service.cancel, stream_id), presenter, [])
 
 
 def _packets_of(following: Iterable[Packet], stream_id: UUID) -> Iterator[Packet]:
@@ -198,21 +212,23 @@ def _packets_of(following: Iterable[Packet], stream_id: UUID) -> Iterator[Packet
 
 def _stop(service: ChatService, packets: PacketStream) -> None:
     packets.close()
-    service.cancel(packets.stream_id or packets.response_headers.get("x-stream-id"))
+    service.cancel(_id_of(packets))
 
 
-def _show(
+def show_answer(
     service: ChatService,
     packets: Iterable[Packet],
     stop: Callable[[], None],
     presenter: PacketPresenter,
     received: list[Packet],
 ) -> None:
+    """Show the packets of an answer; `stop` is called if the rest of it is not wanted."""
     if service.killer is not None:
         service.killer.begin_answer()
     try:
         with presenter:
             for packet in packets:
+                service.shown.add(str(packet.stream_id))
                 if starts_over(packet):
                     received.clear()
                 else:
@@ -226,13 +242,21 @@ def _show(
         raise
 
 
-def _typed(reader: LineReader | None, packets: PacketStream, say: Callable[..., object]) -> str:
-    """Return the line that is typed during an answer, for the row below it."""
-    stream_id = packets.stream_id or packets.response_headers.get("x-stream-id")
-    if reader is None or stream_id is None:  # nobody can be told anything yet
+def typed_line(
+    reader: LineReader, service: ChatService, stream_id: UUID | str | None, sending: Executor
+) -> str:
+    """Return the line that is typed during an answer, for the row below it.
+
+    `sending` sends messages to the agent in another thread.
+    """
+    if stream_id is None:  # nobody can be told anything yet
         return ""
-    typed = reader.typing(lambda text: say(stream_id, text))
+    typed = reader.typing(lambda text: sending.submit(service.say, stream_id, text))
     return typed and f"> {typed}"
+
+
+def _id_of(packets: PacketStream) -> UUID | str | None:
+    return packets.stream_id or packets.response_headers.get("x-stream-id")
 
 
 def _request(message: ChatMessage, conversation: str, *, rewinds: bool) -> ServiceRequest:

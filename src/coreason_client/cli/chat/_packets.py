@@ -23,7 +23,7 @@ from .._text import shortened, usage_event_line
 from ..exits import ExitCode, Failure
 from ..output import Output, Source
 
-__all__ = ["PacketPresenter", "artifact_lines", "text_of"]
+__all__ = ["PacketPresenter", "artifact_lines", "message_of", "text_of"]
 
 
 class _Cited(NamedTuple):
@@ -69,7 +69,8 @@ class PacketPresenter:
         elif isinstance(packet, EventPacket):
             self._show_event(packet.p, packet.seq)
         elif isinstance(packet, ErrorPacket):
-            self._output.warning(f"warning: {packet.p.code}: {packet.p.message}")
+            kind = "error" if packet.is_last else "warning"
+            self._output.warning(f"{kind}: {packet.p.code}: {packet.p.message}")
 
     def report(self, text: str) -> None:
         """Present a sentence about the answer, below it."""
@@ -90,7 +91,10 @@ class PacketPresenter:
             self._rewind(to_seq)
             return
         if not isinstance(event, PresentationEvent):
-            self._show_other(event)
+            if not seq and (message := message_of(event)):
+                self._output.line(f"> {message}".replace("\n", "\n  "))
+            else:
+                self._show_other(event)
             return
         data: Any = event.data
         match data:
@@ -133,6 +137,13 @@ class PacketPresenter:
     def _cite(self, citations: Iterable[CitationItem], seq: int) -> None:
         for item in citations:
             self._cited.setdefault(item.uri, _Cited(seq, item))
+
+
+def message_of(event: object) -> str:
+    """Return the message of a user that packet 0 of an answer has, empty for any other event."""
+    if not isinstance(event, dict) or event.get("type") != "USER_MESSAGE":
+        return ""
+    return _text_of(event.get("data"))
 
 
 def text_of(packets: Iterable[Packet]) -> str:

@@ -6,7 +6,7 @@ import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -46,7 +46,7 @@ _MAX_BODY_BYTES = 2 * MAX_ATTACHED_BYTES  # as base64, and the rest of the reque
 class ChatService:
     """The client to ask with, a client that bypasses the proxy, and the proxy if there is one.
 
-    `killer` kills the agent, if that was asked for.
+    `killer` kills the agent, if that was asked for. `shown` are the streams that were shown.
     """
 
     client: CAPClient
@@ -54,10 +54,12 @@ class ChatService:
     url: str
     proxy: ChaosProxy | None = None
     killer: AgentKiller | None = None
+    shown: set[str] = field(default_factory=set)
 
     def cancel(self, stream_id: UUID | str | None) -> None:
         """Ask the agent to stop; errors are ignored, because the answer is no longer wanted."""
         if stream_id is not None:
+            self.shown.add(str(stream_id))
             with suppress(CAPError):
                 self.direct.cancel(stream_id, timeout=_CALL_TIMEOUT)
 

@@ -82,6 +82,14 @@ class ChatOptions:
             metavar="ID", help="ID of the conversation to continue.", show_default="a new one"
         ),
     ] = None
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Only show what is asked in --conversation, by anybody, and the answers, until "
+            "Ctrl-C.",
+        ),
+    ] = False
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the packets, one JSON object per line.")
     ] = False

@@ -10,7 +10,7 @@ from .._user_folders import user_file
 from ..output import echo_off
 from ._history_file import HistoryFile
 from ._line_rules import Command, Mistake, command_help, leaves_after_ctrl_c, parse_line
-from ._reader import PROMPT, LineCleared, LineReader, PlainReader
+from ._reader import PROMPT, LineCleared, LineReader, PlainReader, ReadInterrupted
 
 __all__ = [
     "NO_HISTORY_VARIABLE",
@@ -18,6 +18,7 @@ __all__ = [
     "LineCleared",
     "LineReader",
     "Mistake",
+    "ReadInterrupted",
     "command_help",
     "leaves_after_ctrl_c",
     "open_reader",

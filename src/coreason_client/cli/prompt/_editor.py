@@ -32,7 +32,7 @@ from ._line_rules import (
     completed_words,
     file_prefix,
 )
-from ._reader import LineCleared, is_yes
+from ._reader import LineCleared, ReadInterrupted, is_yes
 
 __all__ = ["Editor", "typed_ahead"]
 
@@ -47,6 +47,7 @@ class Editor:
     def __init__(self, prompt: str, history: HistoryFile) -> None:
         self._multi = False
         self.typed = ""
+        self._gives_way: Callable[[], bool] = bool
         self._output = _terminal_output()
         self._session: PromptSession[str] = PromptSession(
             prompt,
@@ -65,12 +66,13 @@ class Editor:
             output=self._output,
         )
 
-    def read(self) -> str:
+    def read(self, gives_way: Callable[[], bool] = bool) -> str:
         """Return the next message.
 
         Raises:
             EOFError: Ctrl-D was pressed.
             LineCleared: Ctrl-C was pressed.
+            ReadInterrupted: `gives_way` has returned True; the prompt has disappeared.
             SystemExit: SIGTERM has arrived; the terminal is as before.
         """
         print_stdout("")
@@ -78,11 +80,28 @@ class Editor:
             with _exit_on_sigterm():
                 typed, self.typed = after_keys(self.typed + typed_ahead(sys.stdin.fileno())), ""
                 text, sends = after_typed_ahead(clean(typed), multi=self._multi)
-                return self._session.prompt(default=text, accept_default=sends)
+                self._gives_way = bool if sends else gives_way
+                self._session.app.erase_when_done = False
+                return self._session.prompt(
+                    default=text, accept_default=sends, pre_run=self._give_way
+                )
         except LineCleared:
             raise
         except KeyboardInterrupt:  # before or after the terminal was in raw mode
             raise LineCleared from None
+
+    def interrupt(self) -> None:
+        """Make a `read` that waits call `gives_way`; from any thread."""
+        if (loop := self._session.app.loop) is not None:
+            with suppress(RuntimeError):  # it has just been closed
+                loop.call_soon_threadsafe(self._give_way)
+
+    def _give_way(self) -> None:
+        app = self._session.app
+        if app.is_running and not app.is_done and self._gives_way():
+            self.typed = self._session.default_buffer.text
+            app.erase_when_done = True
+            app.exit(exception=ReadInterrupted)
 
     def typing(self, say: Callable[[str], object]) -> str:
         """Return the last line that was typed while an answer is shown."""

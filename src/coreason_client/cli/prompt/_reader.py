@@ -12,6 +12,7 @@ __all__ = [
     "LineCleared",
     "LineReader",
     "PlainReader",
+    "ReadInterrupted",
     "is_yes",
 ]
 
@@ -26,6 +27,10 @@ class LineCleared(KeyboardInterrupt):
         self.text = text
 
 
+class ReadInterrupted(Exception):
+    """Something is to be shown before the line is complete; what was typed is kept."""
+
+
 class LineReader(Protocol):
     """Reads what the user types."""
 
@@ -35,13 +40,20 @@ class LineReader(Protocol):
     typed: str
     """The text of `typing` with which the next `read` begins."""
 
-    def read(self) -> str:
+    def read(self, gives_way: Callable[[], bool] = bool) -> str:
         """Return the next line or lines.
+
+        `gives_way` is called at the beginning and after each `interrupt`; if it returns True, a
+        reader that edits the line stops.
 
         Raises:
             EOFError: there are no more, or Ctrl-D was pressed.
             LineCleared: Ctrl-C was pressed.
+            ReadInterrupted: `gives_way` has returned True.
         """
+
+    def interrupt(self) -> None:
+        """Make a `read` that waits call `gives_way`; from any thread."""
 
     def typing(self, say: Callable[[str], object]) -> str:
         """Return the last line that was typed while an answer is shown.
@@ -70,8 +82,8 @@ class PlainReader:
                 # Several pasted lines become one question.
                 readline.parse_and_bind("set enable-bracketed-paste on")
 
-    def read(self) -> str:
-        """Return the next line."""
+    def read(self, gives_way: Callable[[], bool] = bool) -> str:
+        """Return the next line; nothing interrupts it."""
         try:
             return prompt(f"\n{PROMPT}")
         except EOFError:
@@ -80,6 +92,9 @@ class PlainReader:
         except KeyboardInterrupt:
             print_stderr("")
             raise LineCleared from None
+
+    def interrupt(self) -> None:
+        """Do nothing: a line is being read by the terminal."""
 
     def typing(self, say: Callable[[str], object]) -> str:
         """Return nothing: all lines wait for the next `read`."""

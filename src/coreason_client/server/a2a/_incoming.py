@@ -221,9 +221,9 @@ def request_for(
     """Return the request that an agent gets for a message.
 
     It understands rewinds, because the events of the protocol can replace an artifact. Its metadata
-    is that of the client's request; `"a2a"` in it has what else the message says: `messageId`,
-    `taskId`, `metadata`, `extensions`, `referenceTaskIds`, and `filenames`, which has a name or
-    None for each part.
+    is that of the client's request, with the question that it answers; `"a2a"` in it has what else
+    the message says: `messageId`, `taskId`, `metadata`, `extensions`, `referenceTaskIds`, and
+    `filenames`, which has a name or None for each part.
     """
     parts = [_part(part) for part in incoming.message["parts"]]
     about = {name: incoming.message[name] for name in _ABOUT if incoming.message.get(name)}

@@ -19,11 +19,18 @@ from coreason_client.a2a.errors import UnsupportedOperationError
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..engine._conversation import dump_request, last_question, parse_request
+from ..engine._conversation import (
+    answered_stream,
+    asked_in,
+    dump_request,
+    last_question,
+    parse_request,
+)
 from ..engine._inbox import InboxMessage, InboxStore
 from ..engine._limits import Unit
 from ..engine._packets import CANCELLED, Frames
 from ..engine._runtime import Runtime
+from ..engine._writer import answering_stream
 from ..errors import Fenced
 from ..http._problems import shutting_down, too_many_streams
 from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
@@ -162,7 +169,8 @@ class TurnStarter:
         record = TaskRecord(
             turn.stream_id, caller.principal, incoming.context_id, WORKING, turn.opened, data
         )
-        new = self._new(caller, incoming, record, turn, params)
+        new = self._new(caller, incoming, record, turn, params.get("metadata"))
+        await self._check_answer(caller, new.request)
         values = {message_name(1): to_json(incoming.message)}
         replaces: UUID | None = None
         while True:
@@ -195,6 +203,9 @@ class TurnStarter:
             raise wrong("message.contextId", "must be the context of the task")
         if may_join(record, incoming.key, time()):
             return Sent(record)
+        metadata = _to_task(record, params.get("metadata") or {})
+        request = request_for(incoming, incoming.key, caller.user_id, metadata)
+        await self._check_answer(caller, request)
         if record.state == WORKING and self._runtime.options.inbox:
             if await self._put_into_inbox(caller, incoming, record):
                 return Sent(record)
@@ -207,7 +218,7 @@ class TurnStarter:
             raise self._refusal()
         try:
             turn = TurnRef(uuid4(), uuid4(), incoming.key, time())
-            new = self._new(caller, incoming, record, turn, params)
+            new = self._new(caller, incoming, record, turn, metadata)
             announced = is_announced(record) or returns_immediately(params)
             change = _next_turn(record, turn, incoming.message, announced=announced)
             opened = await self._tasks.add_turn(new.stream, change)
@@ -221,6 +232,18 @@ class TurnStarter:
             unit.release()  # unless it was handed on
         await self.push.turn_added(record.task_id)
         return sent
+
+    async def _check_answer(self, caller: Caller, request: ServiceRequest) -> None:
+        """Refuse an answer to a question that another message has answered.
+
+        Raises:
+            UnsupportedOperationError: that is so.
+        """
+        log, asker = self._runtime.log, answered_stream(request, ())
+        if asker is None or not await answering_stream(log, asked_in(caller.principal, asker)):
+            return
+        if await log.find(caller.principal, request.request_id) is None:  # not sent again
+            raise UnsupportedOperationError("The question was already answered by another message.")
 
     async def _put_into_inbox(
         self, caller: Caller, incoming: IncomingMessage, record: TaskRecord
@@ -247,11 +270,11 @@ class TurnStarter:
         incoming: IncomingMessage,
         record: TaskRecord,
         turn: TurnRef,
-        params: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None,
     ) -> _New:
         # A message to a task need not name its context, and one that begins a task names no task.
         message = replace(incoming, context_id=record.context_id, task_id=str(record.task_id))
-        request = request_for(message, turn.request_id, caller.user_id, params.get("metadata"))
+        request = request_for(message, turn.request_id, caller.user_id, metadata)
         stored = dump_request(caller.principal, request, trace_headers(caller.headers))
         question = TurnQuestion(record.task_id, self._runtime.options.agent_id)
         stream = NewStream(
@@ -294,7 +317,9 @@ class TurnStarter:
         first_waits: bool = False,
     ) -> "asyncio.Future[TaskFold | None]":
         stream_id, turn_log = meta.stream_id, self._turn_log
-        if self._agent is None:  # a durable one has its journal
+        order = self._runtime.producers.order
+        if self._agent is None and not (order and order.add_unstarted(stream_id, started)):
+            # A durable one has its journal, and one that waits for its turn is started later.
             await self._tasks.start(stream_id, meta.epoch, started)
         ended = turn_log.add(stream_id, sent.record, sent.messages)
         producer = self._runtime.producers.start(
@@ -305,7 +330,7 @@ class TurnStarter:
             turn_log.forget(stream_id, unwritten=producer.unwritten is not None)
 
         producer.task.add_done_callback(forget)
-        if (order := self._runtime.producers.order) is not None:
+        if order is not None:
             await order.enter(meta.principal, request, stream_id)
         return ended
 
@@ -382,6 +407,15 @@ class TurnStarter:
         hidden = record.updated(state=NOT_LISTED, open=False)
         await self._tasks.update(TaskChange(record, hidden))
         return False
+
+
+def _to_task(record: TaskRecord, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the metadata of a message to a task; if that waits, it names the question."""
+    given = metadata.get("answer")
+    answer = given if isinstance(given, dict) else {}
+    asked = {"question_id": str(turns_of(record)[-1].stream_id)}
+    waits = record.state in INTERRUPTED
+    return {**metadata, "answer": {**asked, **answer}} if waits else metadata
 
 
 def _next_turn(

@@ -96,10 +96,10 @@ class Routes:
             return await self._cancel(request)
         return await self._read(_ReadRequest(request))
 
-    async def _read(self, asked: StreamRequest) -> Response:
+    async def _read(self, asked: StreamRequest, message: str = "") -> Response:
         admitted = await self._admission.admit(asked)
         try:
-            response = self._reader(admitted)
+            response = self._reader(admitted, message)
         finally:
             admitted.reader.release()  # unless it was handed on
         if admitted.resumes:
@@ -218,14 +218,17 @@ class Routes:
             if meta.outcome is None or cursor.seq < meta.last_seq:
                 return await self._read(_ReadRequest(request, after))
         if found is not None:
-            return await self._read(StreamRequest(request, found))
+            message = await order.message(place, found)
+            return await self._read(StreamRequest(request, found), message)
         reader = await runtime.producers.take_reader(principal)
         if reader is None:
             raise too_many_readers(self._options)
 
-        async def find() -> StreamMeta | None:
+        async def find() -> tuple[StreamMeta, str] | None:
             begun = await order.next(place, after)
-            return None if begun is None else await log.meta(begun)
+            if begun is None:
+                return None
+            return await log.meta(begun), await order.message(place, begun)
 
         return NextStream(runtime, reader, find, order.entered)
 
@@ -239,12 +242,12 @@ class Routes:
         principal = self._gate.principal(request)
         await owned(await self._runtime(), principal, stream_id)
 
-    def _reader(self, admitted: Admitted) -> Response:
+    def _reader(self, admitted: Admitted, message: str) -> Response:
         runtime, meta, after = admitted.runtime, admitted.meta, admitted.after
         if (ended := nothing_left(runtime, meta, after)) is not None:
             return ended
         runtime.producers.add_reader(meta, admitted.reader)
-        return EventStream(runtime, meta, after)
+        return EventStream(runtime, meta, after, message=message)
 
 
 def ready_response(state: Readiness) -> Response:

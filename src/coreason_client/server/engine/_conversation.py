@@ -278,9 +278,9 @@ def stored_turns(stored: bytes) -> list[StoredTurn]:
     return values if values and isinstance(values[0], list) else [values]
 
 
-def dump_mark(name: str, value: Any) -> bytes:
+def dump_mark(name: str, value: Any, **others: Any) -> bytes:
     """Return a turn without messages, for a list of something else that a log keeps in order."""
-    return to_json([{"role": "assistant", "parts": [], name: value}])
+    return to_json([{"role": "assistant", "parts": [], name: value, **others}])
 
 
 def marks_in(stored: bytes) -> dict[str, Any]:
@@ -420,14 +420,15 @@ def parse_claims(stored: Sequence[bytes]) -> list[tuple[UUID, bool]]:
 def answered_stream(request: ServiceRequest, last_turn: Sequence[bytes]) -> UUID | None:
     """Return the stream whose question a request answers, None if it answers none.
 
-    The metadata of the request names it, or it is the one with which the last turn ended.
+    The metadata of the request names it, for A2A perhaps by the id of the message with the
+    question, or it is the one with which the last turn ended.
     """
     named = _given_answer(request).get("question_id")
     if named is None:
         turns = stored_turns(last_turn[-1]) if last_turn else []
         named = turns[-1][-1].get(_ASKED_KEY) if turns and turns[-1] else None
     try:
-        return None if named is None else UUID(str(named).removeprefix("question_"))
+        return None if named is None else UUID(str(named).removeprefix("question_").split(":")[0])
     except ValueError:
         return None
 

@@ -42,6 +42,7 @@ from ._conversation import (
     dump_mark,
     dump_question,
     dump_request,
+    last_question,
     marks_in,
     thread_of,
     unread_turn,
@@ -55,6 +56,7 @@ __all__ = ["Order", "UnreadTurns", "place_of"]
 _POLL_SECONDS: Final = 1.0  # a stream that ends in this process is noticed at once
 _FEW, _ALL = 20, 1_000
 _STREAM: Final = "stream"
+_MAX_TEXT: Final = 4_000  # characters of a message: the list is read often
 
 
 class Order:
@@ -75,8 +77,11 @@ class Order:
         self._find = find
         self._cancel = cancel
         self._entered = asyncio.Event()
-        self.unstarted: set[UUID] = set()
-        """The streams of this process of which the log has the whole request."""
+        self.unstarted: dict[UUID, bytes] = {}
+        """The streams of this process of which the log has the whole request.
+
+        Each has the question that replaces it, empty for the usual one.
+        """
 
     @property
     def keeps_requests(self) -> bool:
@@ -84,10 +89,11 @@ class Order:
         log = self._log
         return log.outlives_process and self._policy != "reject" and isinstance(log, TaskLog)
 
-    def add_unstarted(self, stream_id: UUID) -> None:
-        """Record a stream that was opened with its whole request, if that is so here."""
+    def add_unstarted(self, stream_id: UUID, question: bytes = b"") -> bool:
+        """Record a stream that was opened with its whole request; return False if none is here."""
         if self.keeps_requests:
-            self.unstarted.add(stream_id)
+            self.unstarted[stream_id] = question
+        return self.keeps_requests
 
     def ordered(self, runner: Runner) -> Runner:
         """Return an agent that waits until it may run."""
@@ -114,8 +120,12 @@ class Order:
 
         return run
 
-    async def enter(self, principal: str, request: ServiceRequest, own: UUID) -> Conversation:
+    async def enter(
+        self, principal: str, request: ServiceRequest, own: UUID, text: str = ""
+    ) -> Conversation:
         """Add a stream to the list of its conversation, once, and return the list.
+
+        `text` is the message that it answers, by default that of the request.
 
         A sender that gets a response may send the next message at once, to another process: so the
         stream enters before that, and not only when its agent begins.
@@ -124,7 +134,9 @@ class Order:
             LogError: the log does not answer.
         """
         place = place_of(principal, thread_of(request))
-        await self._log.add_turn(place, own, dump_mark(_STREAM, own.hex))
+        text = text or last_question(request)
+        shown = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
+        await self._log.add_turn(place, own, dump_mark(_STREAM, own.hex, text=shown))
         self._entered.set()
         self._entered = asyncio.Event()
         return place
@@ -137,9 +149,9 @@ class Order:
         """
         stream_id, log = stream.stream_id, self._log
         if stream_id in self.unstarted and isinstance(log, TaskLog):
-            question = dump_question(principal, request)
+            question = self.unstarted[stream_id] or dump_question(principal, request)
             await log.tasks.start(stream_id, stream._writer._meta.epoch, question)
-            self.unstarted.discard(stream_id)
+            del self.unstarted[stream_id]
 
     async def _with_messages(
         self, principal: str, request: UnreadTurn, stream: AgentStream
@@ -200,6 +212,14 @@ class Order:
                 return listed[follow] if follow < len(listed) else None
         assert after is not None  # noqa: S101 - that has returned
         raise PositionGone(after, 0)
+
+    async def message(self, place: Conversation, stream_id: UUID) -> str:
+        """Return the message that a stream answers, empty if it is not known."""
+        for limit in (_FEW, _ALL):
+            for mark in map(marks_in, await self._log.turns(place, limit)):
+                if mark[_STREAM] == stream_id.hex:
+                    return str(mark.get("text", ""))
+        return ""
 
     async def entered(self, seconds: float) -> None:
         """Wait until a stream begins in this process, or for a part of some time."""
@@ -281,10 +301,12 @@ class UnreadTurns:
         named: dict[str, Any] = {"not_delivered": [*unread]}
         is_own = isinstance(request, RequestWithHistory) or "a2a" in request.payload.metadata
         if self._order is not None and not (asks or is_own):
-            named["next_stream"] = str(await self._open(self._order, request, meta))
+            named["next_stream"] = str(await self._open(self._order, request, meta, unread))
         return named
 
-    async def _open(self, order: Order, request: ServiceRequest, meta: StreamMeta) -> UUID:
+    async def _open(
+        self, order: Order, request: ServiceRequest, meta: StreamMeta, unread: Sequence[str]
+    ) -> UUID:
         """Open the stream for the messages, once for each agent that did not read them."""
         asked, is_durable = unread_turn(request, meta.stream_id), meta.agent is not None
         question = b""
@@ -295,7 +317,9 @@ class UnreadTurns:
             *(question, meta.agent),
         )
         opened = await self._log.open(new, self._owner)
-        await order.enter(meta.principal, asked, asked.request_id)
+        found = await InboxStore(self._log, meta).messages()
+        text = "\n\n".join(one.text for one in found if one.id in unread)
+        await order.enter(meta.principal, asked, asked.request_id, text)
         if opened.created:
             if not is_durable:
                 order.add_unstarted(asked.request_id)

@@ -106,7 +106,7 @@ class Producers:
         if meta.cancel_requested:
             return False
         request, trace = found
-        self.order.unstarted.add(claim.stream_id)
+        self.order.add_unstarted(claim.stream_id)
         self.start(request, meta, StoredHeaders(trace), monotonic())
         return True
 
@@ -204,7 +204,7 @@ class Producers:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("stream %s failed unexpectedly", producer.meta.stream_id, exc_info=error)
         if self.order is not None:
-            self.order.unstarted.discard(producer.meta.stream_id)
+            self.order.unstarted.pop(producer.meta.stream_id, None)
         unit = self._units.pop(producer)
         if producer.agent.done():
             unit.release()
@@ -256,7 +256,7 @@ class Producers:
 
     def hand_over_or_stop(self, reason: StreamError) -> None:
         """Hand over the durable streams and those that wait; end the others with this error."""
-        waiting = set() if self.order is None else self.order.unstarted
+        waiting = {} if self.order is None else self.order.unstarted
         for producer in self:
             if producer.meta.stream_id in waiting:
                 producer.give_up()  # another process starts it when its lease ends

@@ -11,6 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -18,9 +19,12 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from coreason_manifest.definitions.presentation import StreamOpCode
+
 from ...sse import encode_comment, encode_event
 from .._internals import SEND, DisconnectWatch, direct_writer, response_cycle
 from ..engine._limits import Unit
+from ..engine._packets import Frames
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..log.base import Follower, StreamMeta
@@ -211,7 +215,8 @@ def nothing_left(runtime: Runtime, meta: StreamMeta, after: Cursor) -> Response 
 class EventStream(SSEResponse):
     """The packets of a stream after a position, as server-sent events.
 
-    A protocol with another wire format overrides the methods below `_follow`.
+    `message` is sent first, as packet 0, if it is not empty. A protocol with another wire format
+    overrides the methods below `_follow`.
     """
 
     def __init__(
@@ -220,6 +225,7 @@ class EventStream(SSEResponse):
         meta: StreamMeta,
         after: Cursor,
         headers: Mapping[str, str] | None = None,
+        message: str = "",
     ) -> None:
         stream_id = str(meta.stream_id)
         about = {"X-Request-ID": str(meta.request_id), "X-Stream-ID": stream_id}
@@ -227,6 +233,7 @@ class EventStream(SSEResponse):
         self._meta = meta
         self._subject = f"stream {stream_id}"
         self._after = after
+        self._message = message
         self._follower: Follower | None = None
         self._joined_during_drain = runtime.closing
 
@@ -268,6 +275,8 @@ class EventStream(SSEResponse):
         write = self._direct()
         if self._joined_during_drain:
             await self._send_retry(send)
+        if self._message:
+            await self._send(send, _message_frame(self._meta, self._message))
         ended = False
         while not ended:
             page = await follower.next(PAGE, heartbeat, write)
@@ -291,8 +300,15 @@ class EventStream(SSEResponse):
         await self._send(send, b"", more=False)
 
 
+def _message_frame(meta: StreamMeta, text: str) -> bytes:
+    """Return the packet that has the message which a stream answers: it precedes all others."""
+    frames = Frames(meta.stream_id, lambda: datetime.fromtimestamp(meta.opened_at, UTC))
+    event = {"type": "USER_MESSAGE", "data": {"text": text}}
+    return frames.packet(0, StreamOpCode.EVENT, event)[0]
+
+
 class NextStream(SSEResponse):
-    """The packets of a stream that has not begun yet; `find` returns it once it has.
+    """The packets of a stream that has not begun yet; `find` returns it, and its message, later.
 
     `wait` is called with the seconds until the next heartbeat, and may return earlier.
     """
@@ -301,7 +317,7 @@ class NextStream(SSEResponse):
         self,
         runtime: Runtime,
         reader: Unit,
-        find: Callable[[], Awaitable[StreamMeta | None]],
+        find: Callable[[], Awaitable[tuple[StreamMeta, str] | None]],
         wait: Callable[[float], Awaitable[None]],
     ) -> None:
         super().__init__(runtime, {})
@@ -326,7 +342,7 @@ class NextStream(SSEResponse):
 
     async def _send_all(self, send: Send) -> None:
         runtime, silent_until = self._runtime, 0.0
-        while (meta := await self._find()) is None:
+        while (found := await self._find()) is None:
             if runtime.closing:
                 await self._send_retry(send)
                 await self._send(send, b"", more=False)
@@ -335,7 +351,9 @@ class NextStream(SSEResponse):
                 await self._send_heartbeat(send)
                 silent_until = monotonic() + runtime.options.heartbeat
             await self._wait(silent_until - monotonic())
+        meta, message = found
         runtime.producers.add_reader(meta, self._reader)
-        self._stream = stream = EventStream(runtime, meta, Cursor(meta.stream_id))
+        after = Cursor(meta.stream_id)
+        self._stream = stream = EventStream(runtime, meta, after, message=message)
         stream._scope, stream._write = self._scope, self._write
         await stream._send_all(send)

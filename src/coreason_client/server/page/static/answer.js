@@ -6,10 +6,9 @@
 
 import { Blocks } from "./blocks.js";
 import { clean } from "./clean.js";
-import { element, patch } from "./draw.js";
+import { element, nextFrame, patch } from "./draw.js";
 import { addedUsage, approval, artifact, list, media, notice, otherEvent, Progress, said, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
 import { parse, setLevels, size } from "./markdown.js";
-import { nextFrame } from "./pauses.js";
 
 const MAX_TEXT = 300_000; // characters that are drawn
 const MAX_PARTS = 1_000; // blocks and events that are drawn

@@ -1,14 +1,12 @@
 // The page of an agent: connects the conversation, the timeline and the buttons with the client.
 
 import { announce, copy, tell } from "./announce.js";
-import { examples, showCard } from "./card.js";
 import { clean, linkDocuments } from "./clean.js";
 import { CAPClient } from "./coreason.js";
 import { element } from "./draw.js";
-import { drawFigures, drawStory, openInspector, showDetails } from "./inspector.js";
-import { newId, Session } from "./session.js";
+import { drawFigures, drawStory, examples, openInspector, showCard, showDetails } from "./inspector.js";
+import { askOpener, exchangeKeys, newId, openTab, Session } from "./session.js";
 import { asCurl, asExport, asPython } from "./snippets.js";
-import { askOpener, exchangeKeys, openTab } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { Turn } from "./turn.js";
 
@@ -33,6 +31,7 @@ let current = null; // the turn that is read or was read last
 let shown = null; // the turn whose timeline is shown
 let begun = 0; // when it was asked
 let retry = null; // what to do when the key or the server is there
+let listening = false; // to what others ask
 
 function storage() {
   try {
@@ -218,7 +217,33 @@ async function follow(kept) {
   } else ended(turn, () => follow(kept));
 }
 
+// What others ask in the conversation of the address. Answers that this tab has read are passed over.
+async function listen() {
+  listening = true;
+  try {
+    for await (const answer of client.followConversation(session.id)) await join(answer);
+  } catch (error) {
+    if (!error.statusCode) return setTimeout(listen, 3_000); // the server may be restarted
+    listening = false;
+    tell(`What others ask is not shown: ${sentenceOf(error)}`);
+  }
+}
+
+async function join(answer) {
+  try {
+    const { value } = await answer.next();
+    while (current?.running) await current.reading;
+    const { streamId } = answer;
+    const question = value.seq ? null : value.p.data.text;
+    if (!turns.some((turn) => turn.streamId === streamId)) await follow({ question, streamId, text: "" });
+    for await (const _ of answer);
+  } catch (error) {
+    if (!error.streamError) throw error;
+  }
+}
+
 function ended(turn, again) {
+  if (session.shared && !listening) listen();
   const { ending, unread } = turn.answer;
   const streamId = ending?.next_stream;
   if (streamId && turn === current) follow({ question: unread.join("\n\n") || null, streamId, text: "" });
@@ -361,7 +386,7 @@ on("key-close", () => $("key-dialog").close());
 on("connect", connect);
 on("new", () => {
   turns.length = 0;
-  session.startOver();
+  session.startOver(history);
   location.reload();
 });
 
@@ -384,7 +409,7 @@ addEventListener("pagehide", saveTurns);
 for (const type of ["online", "offline"]) addEventListener(type, showNetwork);
 
 // A new address of `coreason inspect` in the same tab changes only the fragment.
-addEventListener("hashchange", () => /[#&](?:token|stream)=/.test(location.hash) && location.reload());
+addEventListener("hashchange", () => /[#&](?:token|stream|conversation)=/.test(location.hash) && location.reload());
 
 function showNetwork() {
   $("offline").hidden = navigator.onLine;
@@ -484,6 +509,7 @@ function begin() {
   fragmentStream = null;
   const last = kept.find((turn) => turn.streamId && turn.streamId === streamId);
   for (const turn of kept) if (turn !== last) restore(turn);
+  if (session.shared) listen();
   if (streamId) follow(last ?? { question: null, text: "", streamId, lastSeq: null });
 }
 

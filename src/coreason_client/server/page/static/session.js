@@ -43,7 +43,8 @@ export class Session {
   }
 
   /** Begin a new conversation. */
-  startOver() {
+  startOver(history) {
+    history.replaceState(null, "", location.pathname + location.search);
     this.id = newId();
     this.save([]);
   }
@@ -54,7 +55,9 @@ export class Session {
     this.write("key", keep ? key : null);
   }
 
-  /** Take the token and the stream from the fragment of the address; return the stream's id. */
+  /** Take the token and the stream from the fragment of the address; return the stream's id.
+   *
+   * A conversation stays there. The page shows what others ask in it. */
   takeFragment(location, history) {
     const fragment = new URLSearchParams(location.hash.slice(1));
     const token = fragment.get("token");
@@ -62,7 +65,46 @@ export class Session {
       this.token = token;
       this.write("token", token);
     }
-    if (fragment.size) history.replaceState(null, "", location.pathname + location.search);
-    return fragment.get("stream");
+    const stream = fragment.get("stream");
+    const id = fragment.get("conversation");
+    this.shared = Boolean(id);
+    if (id && id !== this.id) {
+      this.id = id;
+      this.turns = [];
+    }
+    fragment.delete("token");
+    fragment.delete("stream");
+    history.replaceState(null, "", location.pathname + location.search + (this.shared ? `#${fragment}` : ""));
+    return stream;
   }
+}
+
+// A second tab: it copies the storage of the first one, and asks it for the key, which is only in
+// memory. The first tab answers only windows that it has opened itself.
+
+const opened = new Set();
+
+/** Open a tab that reads a stream; return false if the browser does not allow it. */
+export function openTab(streamId) {
+  const url = new URL(location.pathname, location.href);
+  url.hash = new URLSearchParams({ stream: streamId });
+  const tab = window.open(url);
+  if (tab) opened.add(tab);
+  return Boolean(tab);
+}
+
+/** Ask the tab that has opened this one for the key. */
+export function askOpener() {
+  window.opener?.postMessage({ coreason: "key?" }, location.origin);
+}
+
+/** Answer other tabs with `getKey`, and call `onKey` with what the opener answers. */
+export function exchangeKeys(getKey, onKey) {
+  addEventListener("message", ({ origin, source, data }) => {
+    if (origin !== location.origin) return;
+    if (data?.coreason === "key?" && opened.has(source)) {
+      source.postMessage({ coreason: "key", key: getKey() }, location.origin);
+    }
+    if (data?.coreason === "key" && source === window.opener && typeof data.key === "string") onKey(data.key);
+  });
 }

@@ -2,9 +2,8 @@
 
 import { Answer } from "./answer.js";
 import { clean } from "./clean.js";
-import { element, plain } from "./draw.js";
+import { element, nextFrame, plain } from "./draw.js";
 import { notice, Seam, streamError } from "./events.js";
-import { nextFrame } from "./pauses.js";
 import { plural, seconds, Trace } from "./trace.js";
 
 const SLICE = 8; // ms of reading at once
@@ -105,7 +104,11 @@ export class Turn {
   }
 
   /** Read a stream to its end; `open` gets the options of the call and returns the stream. */
-  async read(open) {
+  read(open) {
+    return (this.reading = this.readAll(open));
+  }
+
+  async readAll(open) {
     this.change("connecting");
     try {
       const onTrace = (event) => this.record(event);
