@@ -75,7 +75,8 @@ class PreloadedProcess:
         self._report, theirs = os.pipe()
         readable, writable = os.pipe()
         settings = {name: env[name] for name in env if _is_read_at_start(name)}
-        folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        path = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        folders = (str(Path(folder).absolute()) for folder in path)
         control = _template(frozenset(settings.items()), (*libraries, *folders))
         socket.send_fds(control, [b"+"], [readable, stdin, stdout, stderr, theirs])
         os.close(readable)
