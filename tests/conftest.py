@@ -62,7 +62,6 @@ def pytest_collection_finish() -> None:
     There are millions of objects in them, and they live until the end. What the tests leave behind
     is collected less often than usual, too.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
     gc.enable()

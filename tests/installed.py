@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.preloaded import run_preloaded
+
 FOLDER: Final = Path(sys.prefix) / "clients"
 INSTALL_SECONDS: Final = 50
 ENVIRONMENT_SECONDS: Final = 300  # with dependencies
@@ -105,6 +107,24 @@ def run(
         text=True,
         check=False,
     )
+    return _printed(done)
+
+
+def run_python(
+    arguments: list[str],
+    env: dict[str, str],
+    folder: Path,
+    timeout: float = RUN_SECONDS,
+    libraries: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Run a client in a preloaded process, and return the JSON object that it prints."""
+    env = {**os.environ, **env}
+    return _printed(
+        run_preloaded(arguments, env=env, cwd=folder, timeout=timeout, libraries=libraries)
+    )
+
+
+def _printed(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     printed: dict[str, Any] = json.loads(done.stdout)
     return printed

@@ -11,6 +11,7 @@ import venv
 import zipfile
 from pathlib import Path, PurePosixPath
 
+import pip
 import pytest
 
 from coreason_client import __version__
@@ -34,7 +35,8 @@ REPAIR = "`pip uninstall coreason_manifest`, then `pip install --force-reinstall
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this project."""
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "build", "--wheel", "--quiet", "--outdir", str(folder), str(ROOT))
+    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--quiet")
+    run(*build, "--outdir", str(folder), str(ROOT))
     [built] = folder.iterdir()
     return built
 
@@ -82,8 +84,10 @@ class Environment:
         self.python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
 
     def pip(self, *arguments: str | Path) -> None:
-        pip = (sys.executable, "-m", "pip", "--python", str(self.python), "--quiet")
-        run(*pip, "--disable-pip-version-check", *map(str, arguments))
+        # What `pip --python` runs: our pip in their interpreter, which has none.
+        program = Path(pip.__file__).with_name("__pip-runner__.py")
+        options = ("--quiet", "--disable-pip-version-check")
+        run(str(self.python), str(program), *options, *map(str, arguments))
 
     def install(self, wheel: Path) -> None:
         only = ("--no-index", "--no-deps", "--no-compile", "--force-reinstall")

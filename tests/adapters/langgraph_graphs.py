@@ -1,7 +1,9 @@
 """Graphs for the tests, and a server for one of them: a program of its own process.
 
-    python langgraph_graphs.py serve NAMES FOLDER           serve graphs, until stdin is closed
-    python langgraph_graphs.py own NAME FOLDER QUESTION     print what the graph itself answers
+    python -m tests.adapters.langgraph_graphs serve NAMES FOLDER
+        serve graphs, until stdin is closed
+    python -m tests.adapters.langgraph_graphs own NAME FOLDER QUESTION
+        print what the graph itself answers
 
 A name is that of a graph, whether it is durable, and its checkpointer: `tools/durable/sqlite`.
 Several names have a comma between them; the URLs of the servers are printed in the same order.

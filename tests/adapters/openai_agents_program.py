@@ -8,6 +8,8 @@ last message of the user says; see `reply`.
 # mypy: disable-error-code="import-not-found,misc,untyped-decorator"
 
 import asyncio
+import gc
+import importlib
 import json
 import os
 import runpy
@@ -51,6 +53,8 @@ from agents import (
 )
 from coreason_client.adapters.openai_agents import as_agent
 from coreason_client.server import AgentApp, AgentStream, SQLiteStreamLog, running
+from tests.preloaded import PROJECT
+from tests.preloaded.template import LIBRARIES
 
 # The file for what tools and model have done, the word before which the model waits, and the first
 # word of its answers with results.
@@ -353,6 +357,9 @@ def own(name: str, text: str) -> None:
 
 
 def main() -> None:
+    for module in (*LIBRARIES, *PROJECT):  # what copies would import
+        importlib.import_module(module)
+    gc.freeze()
     tell(ready=True)
     for line in sys.stdin:
         request = json.loads(line)

@@ -2,9 +2,7 @@
 
 import json
 import os
-import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -18,12 +16,14 @@ import pytest
 from coreason_client.adapters.langgraph import as_agent
 from coreason_manifest.definitions.presentation import StreamPacket
 from tests.docs.blocks import parse
-from tests.installed import python_environment, run
+from tests.installed import python_environment, run_python
+from tests.preloaded import PROJECT, PipedProcess
 from tests.server.peer import Answer, Peer, envelope
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = Path(__file__).with_name("langgraph_graphs.py")
+PROGRAM = ["-m", "tests.adapters.langgraph_graphs"]
 PACKAGES = ("langgraph==1.2.22", "langgraph-checkpoint-sqlite==3.1.2", "langchain==1.4.7")
+MODULES = ("langchain.agents.middleware", "langgraph.checkpoint.sqlite.aio", "langgraph.prebuilt")
 KEYS = ("1" * 32, "2" * 32)
 SECONDS = 60.0  # the imports alone take seconds on an idle machine
 pytestmark = pytest.mark.timeout(240)  # the first test installs the packages
@@ -52,6 +52,11 @@ def env() -> dict[str, str]:
     return {"PYTHONPATH": str(python_environment(*PACKAGES))}
 
 
+def libraries() -> tuple[str, ...]:
+    """What is imported once for all programs."""
+    return str(python_environment(*PACKAGES)), *MODULES, *PROJECT
+
+
 class Served:
     """A graph that another process serves."""
 
@@ -64,29 +69,26 @@ class Process:
     """Serves one or more graphs."""
 
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, *command],
-            env={**os.environ, **env},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        self._process = PipedProcess(
+            command, env={**os.environ, **env}, cwd=ROOT, libraries=libraries()
         )
-        assert self._process.stdout is not None
-        self.served = [Served(url) for url in self._process.stdout.readline().split()]
+        self.served = [Served(url) for url in self._process.line().split()]
 
     def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
+        self._process.kill()
         self._process.wait(SECONDS)
 
     def close(self) -> None:
         for peer in (peer for served in self.served for peer in served.peers):
             peer.close()
-        self._process.communicate("", SECONDS)
+        self._process.stdin.close()
+        self._process.wait(SECONDS)
+        self._process.close(SECONDS)
 
 
 @contextmanager
 def process(env: dict[str, str], folder: Path, *names: str) -> Iterator[Process]:
-    started = Process([str(PROGRAM), "serve", ",".join(names), str(folder)], env)
+    started = Process([*PROGRAM, "serve", ",".join(names), str(folder)], env)
     try:
         yield started
     finally:
@@ -123,8 +125,8 @@ def asking(text: str, session: str = "s", **answer: Any) -> dict[str, Any]:
 
 
 def own_text(env: dict[str, str], folder: Path, name: str, question: str) -> str:
-    command = [sys.executable, str(PROGRAM), "own", name, str(folder), question]
-    return str(run(command, env, ROOT, SECONDS)["text"])
+    command = [*PROGRAM, "own", name, str(folder), question]
+    return str(run_python(command, env, ROOT, SECONDS, libraries())["text"])
 
 
 def test_tools_usage_and_two_turns(
@@ -369,7 +371,7 @@ def test_a_death_at_any_append(
     paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{env['PYTHONPATH']}"}
     first, *others = conversations
     command = ["-m", "tests.adapters.langgraph_deaths", name, first, str(tmp_path), *others]
-    got = run([sys.executable, *command], paths, ROOT, 3 * SECONDS)
+    got = run_python(command, paths, ROOT, 3 * SECONDS, libraries())
     assert list(got) == conversations
     for conversation, deaths in got.items():
         restarts = [found["restarts"] for found in deaths.values()]
@@ -404,7 +406,7 @@ for graph in (StateGraph(MessagesState), print):
         found.append(str(error).partition(",")[0])
 print(json.dumps({"errors": found}))
 """
-    got = run([sys.executable, "-c", program], env, tmp_path, 60)
+    got = run_python(["-c", program], env, tmp_path, SECONDS, libraries())
     rule = "graph must be a compiled graph of LangGraph"
     assert got["errors"] == [f"{rule}: call its compile()", rule]
 

@@ -18,11 +18,13 @@ from coreason_client.a2a import TaskStatusUpdateEvent
 from coreason_client.adapters.pydantic_ai import as_agent
 
 from ..installed import python_packages
+from ..preloaded import PROJECT, PipedProcess
 from ..server.peer import Answer, Peer, envelope
 
 PACKAGES = ("pydantic-ai-slim==2.66.0", "pydantic-graph==2.66.0", "logfire-api==5.5.0")
 ROOT = Path(__file__).parents[2]
-PROGRAM = Path(__file__).with_name("pydantic_ai_agents.py")
+PROGRAM = "tests.adapters.pydantic_ai_agents"
+MODULES = ("pydantic_ai.models.function", "pydantic_ai.models.test", "pydantic_ai.toolsets")
 LIMIT = 60.0  # a second at most, but machines may be busy
 KEY, OTHER_KEY = "1" * 32, "2" * 32
 
@@ -34,15 +36,14 @@ class Served:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        path = python_packages(*PACKAGES)
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(PROGRAM), str(folder / "log"), str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(path)},
+        path = str(python_packages(*PACKAGES))
+        self._process = PipedProcess(
+            ["-m", PROGRAM, str(folder / "log"), str(folder)],
+            env={**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "error"},
+            cwd=ROOT,
+            libraries=(path, *MODULES, *PROJECT),
         )
-        assert self._process.stdout is not None
-        self.told: dict[str, Any] = json.loads(self._process.stdout.readline() or "{}")
+        self.told: dict[str, Any] = json.loads(self._process.line() or "{}")
         assert "url" in self.told, "the program has ended"
         self._peers: list[Peer] = []
 
@@ -52,11 +53,7 @@ class Served:
     def __exit__(self, *_: object) -> None:
         for peer in self._peers:
             peer.close()
-        self._process.kill()
-        self._process.wait(LIMIT)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._process.close(LIMIT)
 
     def peer(self, agent: str, key: str = KEY) -> Peer:
         peer = Peer(f"{self.told['url']}/{agent}", key)
@@ -76,7 +73,6 @@ class Served:
 
     def stop(self) -> int:
         """End it as a deployment does, and return its exit code."""
-        assert self._process.stdin is not None
         self._process.stdin.close()
         return self._process.wait(LIMIT)
 

@@ -22,7 +22,7 @@ from coreason_client.server import (
 from coreason_client.server.a2a import A2A
 from tests.llm.tools.answers import response
 from tests.llm.tools.scripted import Model
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 LIMIT = 10.0
 QUESTION = 'May I call delete with {"path":"x"}?'
@@ -43,7 +43,7 @@ class Server:
     def start(self) -> None:
         self._process = PipedProcess(
             ["-m", "tests.agents.approving", str(self._log), str(self._deleted), *self._kind],
-            libraries=("grpc.aio",),
+            libraries=(*PROJECT, "grpc.aio"),
         )
         self.url = self._process.line()
 

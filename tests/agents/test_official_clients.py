@@ -6,9 +6,11 @@ with its own API, and gets the rest of the answer; also from a server that was k
 
 import asyncio
 import json
-import sys
+import select
+import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
@@ -18,7 +20,7 @@ from a2a.client import Client, client_factory
 from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.types import Message, Part, Role, SendMessageRequest, TaskState
 
-from tests.installed import npm_package, python_packages, run
+from tests.installed import npm_package, python_packages, run_python
 from tests.server.a2a.clients.test_sdk import INTERFACES, connected
 from tests.server.ai_sdk.pages import CAPABILITIES, all_pages, pages_of
 from tests.server.ai_sdk.serving import answers, texts
@@ -26,6 +28,7 @@ from tests.server.ai_sdk.serving import answers, texts
 from .approving import ANSWER, KEY, LIMIT, QUESTION, Server, approving
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 pytestmark = pytest.mark.timeout(120)  # the first run installs the clients
 
 
@@ -147,9 +150,10 @@ class OlderSDK:
     """The client of a2a-sdk 0.3, in a separate process."""
 
     def _run(self, url: str, *words: str) -> Any:
-        folder = python_packages("a2a-sdk==0.3.26", "httpx-sse==0.4.3")
-        command = [sys.executable, str(HERE / "older_a2a.py"), url, KEY, *words]
-        return run(command, {"PYTHONPATH": str(folder)}, folder)
+        folder = str(python_packages("a2a-sdk==0.3.26", "httpx-sse==0.4.3"))
+        command = ["-m", "tests.agents.older_a2a", url, KEY, *words]
+        libraries = (folder, "a2a.client", "httpx")
+        return run_python(command, {"PYTHONPATH": folder}, ROOT, libraries=libraries)
 
     def ask(self, url: str) -> Any:
         asked = self._run(url, "Delete it")
@@ -224,14 +228,33 @@ def test_ai_sdk(server: Server, version: int, case: Case, restarts: bool) -> Non
 # AG-UI.
 
 
+@cache
+def node() -> subprocess.Popen[str]:
+    """A process that has loaded the package, which takes a second."""
+    folder, pipe = npm_package("@ag-ui/client@1.0.0"), subprocess.PIPE
+    command = ["node", str(HERE / "approvals.mjs"), str(folder)]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_of_node() -> Iterator[None]:
+    yield
+    if node.cache_info().currsize:
+        node().communicate(timeout=LIMIT)
+        node.cache_clear()
+
+
 class Run:
-    """`HttpAgent`; each run is one of a client that was loaded again."""
+    """`HttpAgent`; each run is that of a new one, as in a client that was loaded again."""
 
     def _run(self, url: str, **asked: Any) -> Any:
-        folder = npm_package("@ag-ui/client@1.0.0")
-        script = str(HERE / "approvals.mjs")
-        command = ["node", script, str(folder), f"{url}/ag-ui", KEY, json.dumps(asked)]
-        return run(command, {}, folder)
+        process = node()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{json.dumps({'url': f'{url}/ag-ui', 'key': KEY, **asked})}\n")
+        process.stdin.flush()
+        assert select.select([process.stdout], [], [], LIMIT)[0], "the client has not answered"
+        return json.loads(process.stdout.readline())
 
     def ask(self, url: str) -> Any:
         thread = str(uuid4())

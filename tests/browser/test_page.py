@@ -54,6 +54,7 @@ def test_an_answer_with_everything(serve: Serve, tabs: Tabs) -> None:
 
 def test_documents_that_the_server_has_are_links(serve: Serve, tabs: Tabs) -> None:
     site = serve(SCRIPTS, _documents={"docs/b.md": "# The document"})
+    tabs.context.route("**/favicon.ico", lambda route: route.abort())  # that of a plain text
     page = tabs.open(site.url)
     ask(page, "everything")
     wait_for(page, "done")

@@ -29,7 +29,7 @@ import typer
 from typer.testing import CliRunner
 
 from coreason_client.cli._app import app
-from tests.preloaded import PreloadedProcess
+from tests.preloaded import PROJECT, PreloadedProcess
 
 PATIENCE = 30.0
 COMMAND = [sys.executable, "-m", "coreason_client"]
@@ -312,6 +312,7 @@ def _start_preloaded(
             env=env,
             cwd=cwd,
             terminal=terminal,
+            libraries=PROJECT,
         )
 
 

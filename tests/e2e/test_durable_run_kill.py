@@ -13,7 +13,7 @@ from coreason_manifest.definitions.presentation import DeltaPacket
 from tests.agents.test_llm import request
 from tests.llm.server import Received, Replied, ServerInThread
 from tests.llm.tools.answers import calls, said
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from .run_agent import PROGRAM, app
 
@@ -51,7 +51,9 @@ def test_a_tool_runs_once_although_the_process_is_killed(tmp_path: Path, *, plai
     with ServerInThread() as model:
         model.reply = booking.reply
         arguments = [str(log), model.url, str(effects)]
-        process = PipedProcess(["-m", PROGRAM, *arguments, *(["plain"] if plain else [])], cwd=ROOT)
+        process = PipedProcess(
+            ["-m", PROGRAM, *arguments, *(["plain"] if plain else [])], cwd=ROOT, libraries=PROJECT
+        )
         try:
             url = process.line()
             with CAPClient(url, "key", timeout=LIMIT, max_retries=0) as client:

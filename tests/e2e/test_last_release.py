@@ -80,7 +80,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 def serving(path: Path, *store: str, proxy: str = "") -> Program:
     """Start a server of the version at a path, on a store."""
-    return Program(PROGRAM, "serve", json.dumps(store), proxy, env={"PYTHONPATH": str(path)})
+    env = {"PYTHONPATH": str(path)}  # another version, so none may be imported beforehand
+    return Program(PROGRAM, "serve", json.dumps(store), proxy, env=env, libraries=())
 
 
 def url_of(server: Program, path: Path) -> str:

@@ -15,7 +15,7 @@ import pytest
 from coreason_client import Bookmark, CAPClient, CAPError, CAPRuntimeError
 from coreason_client._retry import Backoff
 from coreason_client.cap import _protocol
-from tests.preloaded import PreloadedProcess
+from tests.preloaded import PROJECT, PreloadedProcess
 
 LIMIT = 30.0
 
@@ -64,6 +64,7 @@ def serving(folder: Path, port: int) -> Iterator[PreloadedProcess]:
             stdout=writable,
             stderr=writable,
             env={**os.environ, "NO_COLOR": "1"},
+            libraries=PROJECT,
         )
         os.close(writable)
         try:

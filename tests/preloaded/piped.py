@@ -1,7 +1,7 @@
 """A preloaded process whose stdin and stdout are files of the process that has started it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .process import PreloadedProcess
@@ -14,6 +14,7 @@ class PipedProcess(PreloadedProcess):
         self,
         arguments: Sequence[str],
         *,
+        env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         libraries: tuple[str, ...] = (),
     ) -> None:
@@ -23,7 +24,13 @@ class PipedProcess(PreloadedProcess):
         ours, written = os.pipe()
         self.stdout = os.fdopen(ours, "rb")
         super().__init__(
-            arguments, stdin=given, stdout=written, stderr=2, cwd=cwd, libraries=libraries
+            arguments,
+            stdin=given,
+            stdout=written,
+            stderr=2,
+            env=env,
+            cwd=cwd,
+            libraries=libraries,
         )
         os.close(given)
         os.close(written)

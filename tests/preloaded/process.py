@@ -17,14 +17,34 @@ from time import monotonic
 from typing import Final
 
 _TEMPLATE: Final = Path(__file__).with_name("template.py")
-_START_WITHIN: Final = 30.0
+_START_WITHIN: Final = 100.0  # the imports of a framework take seconds on an idle machine
+
+# What programs that serve agents, and the command, import; for tests that are not about imports.
+PROJECT: Final = (
+    *("coreason_client.server", "coreason_client.server.process._draining_server"),
+    *("coreason_client.agents.guide", "coreason_client.testing._chaos"),
+    *(
+        "coreason_client.cap.client",
+        "coreason_client.cap.streams",
+        "coreason_client._http._backend",
+    ),
+    *(
+        "coreason_client.cli._app",
+        "coreason_client.cli._attached",
+        "coreason_client.cli._conversation",
+    ),
+    *("coreason_client.cli.chat._answer", "coreason_client.cli.output._live"),
+    *("coreason_client.llm.aclient", "coreason_client.llm.settings"),
+)
+WITH_STORES: Final = (*PROJECT, "redis.asyncio", "asyncpg")
 
 
 class PreloadedProcess:
     """A Python process in a separate session; `arguments` begin with `-m` or `-c`.
 
     The streams are descriptors, which the caller may close after the start. `libraries` are those
-    that this program imports in any case, beside the usual ones.
+    that this program imports in any case, beside the usual ones; an absolute path among them is a
+    folder in which all are searched first.
     """
 
     def __init__(
@@ -55,7 +75,9 @@ class PreloadedProcess:
         self._report, theirs = os.pipe()
         readable, writable = os.pipe()
         settings = {name: env[name] for name in env if _is_read_at_start(name)}
-        control = _template(frozenset(settings.items()), libraries)
+        path = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        folders = (str(Path(folder).absolute()) for folder in path)
+        control = _template(frozenset(settings.items()), (*libraries, *folders))
         socket.send_fds(control, [b"+"], [readable, stdin, stdout, stderr, theirs])
         os.close(readable)
         os.close(theirs)

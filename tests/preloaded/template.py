@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import termios
+import threading
 import types
 from contextlib import suppress
 from typing import Any, Final, TextIO
@@ -23,8 +24,9 @@ from typing import Any, Final, TextIO
 # Without OpenTelemetry, and so without redis-py, which imports it: the clients report to it if a
 # program has imported it.
 LIBRARIES: Final = (
-    *("aiohttp", "anyio._backends._asyncio", "httptools", "httpx2", "pydantic_settings"),
-    *("concurrent.futures.thread", "multiprocessing.spawn", "sqlite3", "typer", "uvloop"),
+    *("aiohttp", "anyio._backends._asyncio", "httpcore2", "httptools", "httpx2"),
+    *("concurrent.futures.thread", "encodings.idna", "multiprocessing.spawn", "pydantic_settings"),
+    *("sqlite3", "typer", "uvicorn.loops.uvloop", "uvloop"),
     *("prompt_toolkit.shortcuts", "rich.console", "rich.live", "rich.markdown", "rich.progress"),
     *("starlette.applications", "starlette.middleware", "starlette.responses"),
     *("uvicorn", "uvicorn.lifespan.on", "uvicorn.loops.auto"),
@@ -36,9 +38,16 @@ DESCRIPTORS: Final = 5
 def main() -> None:
     """Serve requests until the other end is closed; a copy runs its program and ends with it."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    for library in (*LIBRARIES, *sys.argv[2:]):
+    folders, libraries = list[str](), [*LIBRARIES]
+    for argument in sys.argv[2:]:
+        (folders if argument.startswith("/") else libraries).append(argument)
+    usual = sys.path[:]
+    sys.path[1:1] = folders
+    for library in libraries:
         with suppress(ImportError):  # not each of them is installed everywhere
             importlib.import_module(library)
+    sys.path[:] = usual  # a copy extends it itself
+    assert threading.active_count() == 1, "copies would not have the threads of a library"
     gc.collect()
     gc.freeze()
     if (descriptors := _copied(control)) is not None:

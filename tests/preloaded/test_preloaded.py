@@ -145,3 +145,34 @@ def test_a_program_that_takes_too_long_is_killed() -> None:
     source = "import os, time; os.fork(); print('begun', flush=True); time.sleep(60)"
     done = run_preloaded(["-c", source], timeout=1.0)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "begun\nbegun\n")
+
+
+def test_libraries_are_imported_once_and_from_the_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, usual = tmp_path / "given", tmp_path / "usual"
+    for folder, name in ((given, "first"), (usual, "first"), (usual, "second")):
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.py").write_text("import os; NUMBER = os.getpid()")
+    monkeypatch.setenv("PYTHONPATH", str(usual))
+    source = """
+import os, sys
+assert {"first", "second"} <= set(sys.modules)
+import first, second
+print(first.__file__, second.__file__, sys.path[:3], first.NUMBER, second.NUMBER)
+assert first.NUMBER != os.getpid()
+"""
+    libraries = (str(given), "first", "second")
+    done = [run_preloaded(["-c", source], timeout=LIMIT, libraries=libraries) for _ in range(2)]
+    assert done[0].stdout == done[1].stdout, "another process has imported them"
+    found = f"{given / 'first.py'} {usual / 'second.py'} {['', str(usual)]!r}"[:-1]
+    assert done[0].stdout.startswith(found), done[0].stderr
+
+
+def test_a_library_that_starts_a_thread_cannot_be_copied(tmp_path: Path) -> None:
+    source = (
+        "import threading; timer = threading.Timer(60, print); timer.daemon = True; timer.start()"
+    )
+    (tmp_path / "threaded.py").write_text(source)
+    with pytest.raises((AssertionError, ConnectionError)):
+        run_preloaded(["-c", ""], timeout=LIMIT, libraries=(str(tmp_path), "threaded"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..preloaded import PreloadedProcess
+from ..preloaded import PROJECT, PreloadedProcess
 
 PATIENCE = 30.0
 
@@ -18,7 +18,11 @@ class Program:
     """A Python program; its stderr is read all the time."""
 
     def __init__(
-        self, source: str, *arguments: object, env: Mapping[str, str] | None = None
+        self,
+        source: str,
+        *arguments: object,
+        env: Mapping[str, str] | None = None,
+        libraries: tuple[str, ...] = PROJECT,
     ) -> None:
         self._stderr, theirs = os.pipe()
         with Path(os.devnull).open("r+b") as null:
@@ -28,6 +32,7 @@ class Program:
                 stdout=null.fileno(),
                 stderr=theirs,
                 env={**os.environ, **(env or {})},
+                libraries=libraries,
             )
         os.close(theirs)
         self._changed = threading.Condition()

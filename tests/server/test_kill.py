@@ -10,7 +10,7 @@ import pytest
 from coreason_client.server import AgentApp, AgentStream, SQLiteStreamLog, running
 from coreason_manifest.definitions.presentation import ErrorSeverity
 from coreason_manifest.definitions.service import ServiceRequest
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from .peer import LIMIT, Peer, envelope
 
@@ -39,7 +39,7 @@ with running(AgentApp(count, log=SQLiteStreamLog(sys.argv[1]), agent_id="count")
 @pytest.mark.proves("RES2-4d", "RES2-promise-delivery")
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     path, notes = tmp_path / "log.db", tmp_path / "notes"
-    process = PipedProcess(["-c", PROGRAM, str(path), str(notes)])
+    process = PipedProcess(["-c", PROGRAM, str(path), str(notes)], libraries=PROJECT)
     body = envelope()
     try:
         peer = Peer(process.line())

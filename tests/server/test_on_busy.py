@@ -28,7 +28,7 @@ from coreason_client.server.durable._journal import Journal, Restarts
 from coreason_client.server.durable._notes import parse_note
 from coreason_client.server.engine._order import Order
 from coreason_client.server.log.base import Conversation
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from .conftest import Serve
 from .log import postgres_server
@@ -349,7 +349,7 @@ def test_a_waiting_message_survives_the_end_of_its_process(
     bodies = [envelope(word) for word in ("hold", "a", "b")]
     answers = []
     for is_first in (True, False):
-        process = PipedProcess(["-c", PROGRAM, place, name, str(ran), kind])
+        process = PipedProcess(["-c", PROGRAM, place, name, str(ran), kind], libraries=PROJECT)
         try:
             peer = Peer(process.line())
             for body in bodies:

@@ -16,7 +16,7 @@ from coreason_client.server.engine._upkeep import RENEWALS_PER_LEASE
 from coreason_client.server.log import PostgresStreamLog
 from coreason_manifest.definitions.presentation import ErrorSeverity
 from coreason_manifest.definitions.service import ServiceRequest
-from tests.preloaded import PipedProcess
+from tests.preloaded import WITH_STORES, PipedProcess
 
 from .conftest import Serve
 from .log import postgres_server
@@ -218,7 +218,7 @@ class Process:
     def __init__(self, fleet: Fleet, notes: Path) -> None:
         self._process = PipedProcess(
             ["-c", PROGRAM, fleet.url, fleet.prefix, str(LEASE), str(notes)],
-            libraries=("redis.asyncio", "asyncpg"),
+            libraries=WITH_STORES,
         )
         self.peer = Peer(self.line())
         self._notes = notes

@@ -30,7 +30,7 @@ from coreason_client.server import (
 )
 from coreason_client.sse import ServerSentEvent
 from coreason_client.testing import ChaosProxy, ConnectionPlan
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, WITH_STORES, PipedProcess
 
 from .log.backends import BACKENDS, Clock
 from .log.valkey_server import fresh_prefix, shared_server
@@ -427,7 +427,7 @@ def test_after_a_kill_the_next_process_ends_the_stream_with_an_error(
     serve: Serve, tmp_path: Path
 ) -> None:
     path = tmp_path / "events.db"
-    process = PipedProcess(["-c", ENDLESS, "sqlite", str(path), ""])
+    process = PipedProcess(["-c", ENDLESS, "sqlite", str(path), ""], libraries=PROJECT)
     try:
         reader = Reader(process.line())
         with pytest.raises(httpx2.TransportError), reader.stream() as answer:
@@ -448,7 +448,7 @@ def test_after_a_kill_the_next_process_ends_the_stream_with_an_error(
 
 def test_after_a_kill_readers_at_another_process_get_an_error(serve: Serve) -> None:
     url, prefix = shared_server().url, fresh_prefix()
-    process = PipedProcess(["-c", ENDLESS, "valkey", url, prefix])
+    process = PipedProcess(["-c", ENDLESS, "valkey", url, prefix], libraries=WITH_STORES)
     try:
         reader = Reader(process.line())
         with pytest.raises(httpx2.TransportError), reader.stream() as answer:

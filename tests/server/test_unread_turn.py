@@ -26,7 +26,7 @@ from coreason_client.server.engine._inbox import InboxStore
 from coreason_client.server.engine._order import place_of
 from coreason_client.server.log import NewStream
 from coreason_client.server.log.base import AgentVersion, Notes
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from .conftest import Serve
 from .log.backends import BACKENDS, Clock
@@ -258,7 +258,7 @@ def _run_and_kill(folder: Path, kind: str, deaths: int) -> str:
 
 @contextmanager
 def _process(arguments: list[str]) -> Iterator[Peer]:
-    process = PipedProcess(arguments)
+    process = PipedProcess(arguments, libraries=PROJECT)
     try:
         peer = Peer(process.line())
         yield peer

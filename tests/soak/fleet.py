@@ -12,13 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from ..preloaded import PreloadedProcess
+from ..preloaded import PROJECT, WITH_STORES, PreloadedProcess
 from .options import ReplicaOptions
 
 _START_WITHIN = 60.0
 _LEAVE_WITHIN = 20.0
 _ROOT = Path(__file__).resolve().parents[2]
-_STORES = ("redis.asyncio", "asyncpg")
 # Below the range of ephemeral ports: the port of a stopped replica must still be free when it is
 # restarted.
 _PORTS = range(20_000, 32_000)
@@ -112,7 +111,7 @@ class Replica:
                     stdout=null.fileno(),
                     stderr=errors.fileno(),
                     cwd=_ROOT,
-                    libraries=() if self._options.url.startswith("sqlite:") else _STORES,
+                    libraries=PROJECT if self._options.url.startswith("sqlite:") else WITH_STORES,
                 )
         finally:
             os.close(theirs)

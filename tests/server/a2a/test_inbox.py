@@ -15,7 +15,7 @@ from a2a.utils.errors import UnsupportedOperationError
 
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 from coreason_client.server.a2a import A2A
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from ..aio import LIMIT
 from ..log.task_stores import maker
@@ -126,7 +126,7 @@ def test_messages_to_a_working_task_survive_the_death_of_its_server(tmp_path: Pa
                 await asyncio.sleep(0.05)
 
     def served(act: Callable[[str], Any]) -> Any:
-        process = PipedProcess(["-c", PROGRAM, str(tmp_path / "log.db")])
+        process = PipedProcess(["-c", PROGRAM, str(tmp_path / "log.db")], libraries=PROJECT)
         try:
             return asyncio.run(asyncio.wait_for(act(process.line()), LIMIT))
         finally:

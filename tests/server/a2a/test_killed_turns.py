@@ -13,7 +13,7 @@ import pytest
 
 from coreason_client.a2a.errors import TaskNotCancelableError
 from coreason_client.server.log import ValkeyStreamLog
-from tests.preloaded import PreloadedProcess
+from tests.preloaded import WITH_STORES, PreloadedProcess
 
 from ..aio import LIMIT, aio
 from ..log import postgres_server
@@ -52,7 +52,7 @@ def process(kind: str, where: str, runs: Path, point: str, *texts: str) -> Itera
             stdin=null.fileno(),
             stdout=writable,
             stderr=2,
-            libraries=("redis.asyncio", "asyncpg", "httpcore2"),
+            libraries=WITH_STORES,
         )
         os.close(writable)
         try:

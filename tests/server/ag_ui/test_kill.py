@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from ..peer import LIMIT
 from .model import Model, events_of, frames_of
@@ -18,7 +18,7 @@ HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 @contextmanager
 def replica(log: Path) -> Iterator[tuple[PipedProcess, httpx2.Client]]:
-    process = PipedProcess(["-m", "tests.server.ag_ui.replica", str(log)])
+    process = PipedProcess(["-m", "tests.server.ag_ui.replica", str(log)], libraries=PROJECT)
     try:
         url = process.line()
         with httpx2.Client(base_url=url, headers=HEADERS, timeout=LIMIT) as http:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from ..openai.cutting import cutting
 from ..peer import LIMIT
@@ -21,7 +21,9 @@ class Replica:
     """A durable server in a separate process, on a file."""
 
     def __init__(self, log: Path) -> None:
-        self._process = PipedProcess(["-m", "tests.server.ai_sdk.replica", str(log)])
+        self._process = PipedProcess(
+            ["-m", "tests.server.ai_sdk.replica", str(log)], libraries=PROJECT
+        )
         self.url = self._process.line()
 
     def until_held(self) -> None:

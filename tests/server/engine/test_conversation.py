@@ -62,7 +62,7 @@ from coreason_manifest.definitions.presentation import (
     StreamError,
     StreamOpCode,
 )
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from ..aio import aio
 from ..conftest import Serve
@@ -421,7 +421,9 @@ with running(AgentApp(as_told, log=SQLiteStreamLog(sys.argv[1]))) as server:
 
 def test_a_turn_whose_process_was_killed_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    process = PipedProcess(["-c", PROGRAM, str(path)], cwd=Path(__file__).parents[3])
+    process = PipedProcess(
+        ["-c", PROGRAM, str(path)], cwd=Path(__file__).parents[3], libraries=PROJECT
+    )
     try:
         peer = Peer(process.line())
         with pytest.raises(httpx2.TransportError), peer.open(envelope("wait")) as answer:

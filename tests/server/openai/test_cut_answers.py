@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from coreason_client.llm import AsyncLLMClient, LLMClient, TextDelta
-from tests.preloaded import PipedProcess
+from tests.preloaded import PROJECT, PipedProcess
 
 from ..peer import LIMIT
 from .cutting import CuttingProxy, cutting
@@ -216,7 +216,9 @@ class Replica:
     """A durable server in a separate process, on a file."""
 
     def __init__(self, log: Path) -> None:
-        self._process = PipedProcess(["-m", "tests.server.openai.replica", str(log)])
+        self._process = PipedProcess(
+            ["-m", "tests.server.openai.replica", str(log)], libraries=PROJECT
+        )
         self.api = f"{self._process.line()}/v1"
 
     def until_held(self) -> None:

@@ -1,7 +1,6 @@
 """The clients of a2a-sdk 0.3, @a2a-js/sdk and google-adk, each in its own process."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +8,12 @@ import pytest
 
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 from coreason_client.server.a2a import A2A
-from tests.installed import npm_package, python_packages, run
+from tests.installed import npm_package, python_packages, run, run_python
 
 from ..conformance.sites import Site
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
 pytestmark = pytest.mark.timeout(120)  # the first run installs the clients
 
 BINDINGS = ["JSONRPC", "HTTP+JSON"]
@@ -36,9 +36,10 @@ def expected(completed: str, input_required: str, canceled: str) -> dict[str, An
 
 @pytest.mark.parametrize(("binding", "error"), OLDER)
 def test_a2a_sdk_0_3(server: Site, binding: str, error: str) -> None:
-    folder = python_packages("a2a-sdk==0.3.26", "httpx-sse==0.4.3")
-    command = [sys.executable, str(HERE / "older_sdk.py"), server.url, binding]
-    got = run(command, {"PYTHONPATH": str(folder)}, folder)
+    folder = str(python_packages("a2a-sdk==0.3.26", "httpx-sse==0.4.3"))
+    command = ["-m", "tests.server.a2a.clients.older_sdk", server.url, binding]
+    libraries = (folder, "a2a.client", "httpx")
+    got = run_python(command, {"PYTHONPATH": folder}, ROOT, libraries=libraries)
     assert got.pop("error") == error
     assert got.pop("subscribed") == ["working", "canceled"]
     assert got == expected("completed", "input-required", "canceled")
