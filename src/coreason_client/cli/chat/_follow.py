@@ -52,9 +52,7 @@ def _show_until_ctrl_c(answer: Iterator[Packet], presenter: PacketPresenter) -> 
     try:
         for packet in answer:
             presenter.show(packet)
-    except (
-        Failure
-    ) as error:  # the text in a pipe cannot be taken back; the next answer can be shown
+    except Failure as error:  # text in a pipe cannot be taken back; the next answer can be shown
         report_error(error)
         for _ in answer:
             pass
