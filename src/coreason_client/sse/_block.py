@@ -217,7 +217,11 @@ class Template:
             first, *pieces = text[: end - 2].split(self._between)
             return self._read_mixed(first, pieces, events, last_event_id, event_fields)
         pieces = text[self._head_size : end - 2].split(self._between)
-        found = self._events_of(pieces, last_event_id)
+        event_type, middle, lowest, *_ = self._values
+        if middle or lowest:
+            found = self._events_of(pieces, last_event_id)
+        else:
+            found = _data_events(pieces, event_type, last_event_id)
         if found is None:
             return self._read_mixed(b"", pieces, events, last_event_id, event_fields)
         events += found
@@ -262,8 +266,6 @@ class Template:
         event_type, middle, lowest, cut, has_id, id_first = self._values
         data, event_id = b"", last_event_id
         events: list[ServerSentEvent] = []
-        if not middle and not lowest:
-            return _data_events(pieces, event_type, last_event_id)
         for piece in pieces:
             if middle:
                 data, found, other = cut(piece, middle)
