@@ -84,6 +84,18 @@ def test_a_stream_cut_at_every_byte(positions: Sequence[int], *, clean: bool) ->
     asyncio.run(asyncio.wait_for(go(), 60))
 
 
+def test_an_answer_is_complete_while_its_connection_is_open() -> None:
+    async def go() -> None:
+        async with (
+            provider(Replied(200, STREAM, chunks=[BODY], hold=True)) as server,
+            AsyncLLMClient("key", server.url, max_retries=0, timeout=100) as client,
+        ):
+            _, outcome = await read(client)
+            assert outcome["data"]["content"] == "Hé"
+
+    asyncio.run(asyncio.wait_for(go(), 30))
+
+
 def test_the_sync_client_streams_and_signs() -> None:
     """Path, body and headers arrive as they were signed: the server computes the signature too."""
 
