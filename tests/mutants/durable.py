@@ -21,7 +21,7 @@ def _paths(name: str, old: str, new: str) -> Mutant:
 
 def _engine(stem: str, name: str, old: str, new: str) -> Mutant:
     path = f"coreason_client/server/engine/_{stem}.py"
-    return Mutant(name, path, old, new, (f"{_T}/test_steps.py",))
+    return Mutant(name, path, old, new, (f"{_T}/test_steps.py", f"{_T}/test_interrupted_steps.py"))
 
 
 def _transient(name: str, old: str, new: str) -> Mutant:

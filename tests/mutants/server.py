@@ -587,7 +587,7 @@ _IN_THE_TURNS = (
         "the mark of a failure becomes a message",
         "        messages.pop()\n",
         "        pass\n",
-        f"{_TURNS}::test_a_turn_comes_back_as_it_was_kept",
+        _TURNS,
     ),
     _mutant(
         "engine/_conversation.py",
