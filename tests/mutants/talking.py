@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         "every answer to a question counts",
         f"{_ENGINE}/_writer.py",
-        "return answer if await answering_stream(log, place, stream_id) == stream_id else None",
+        "return answer if await _answering_stream(log, place, stream_id) == stream_id else None",
         "return answer",
         (_QUESTIONS,),
     ),
@@ -281,7 +281,7 @@ MUTANTS = (
     Mutant(
         "a second answer to a question is accepted",
         "coreason_client/server/http/_admission.py",
-        "if answering is not None and await self._find(request.request_id) is None:",
+        "if await was_answered(self._runtime.log, principal, request):",
         "if False:",
         (_QUESTIONS,),
     ),
@@ -330,7 +330,7 @@ MUTANTS = (
     Mutant(
         "a second answer to a question of a task begins a turn",
         f"{_A2A}/_turn_starter.py",
-        "if await log.find(caller.principal, request.request_id) is None:  # not sent again",
+        "if await was_answered(self._runtime.log, caller.principal, request):",
         "if False:",
         (_ANSWERS,),
     ),

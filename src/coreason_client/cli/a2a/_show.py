@@ -20,7 +20,7 @@ from .._attached import Attached
 from .._text import encodable
 from ..exits import Failure
 from ..output import open_output, print_dimmed, print_stderr
-from ..prompt import LineReader
+from ..prompt import LineReader, typed_row
 from ._agent import AgentOptions, redacting
 from ._connect import agent_errors
 from ._events import EventPresenter, ShownArtifacts
@@ -172,10 +172,9 @@ class AgentPartner:
             seen = view.presenter
             if reader is None or seen.task_id is None:  # nobody can be told anything yet
                 return ""
-            typed = reader.typing(
-                lambda said: sending.submit(self._say, said, seen.context_id, seen.task_id)
+            return typed_row(
+                reader, lambda said: sending.submit(self._say, said, seen.context_id, seen.task_id)
             )
-            return typed and f"> {typed}"
 
         self.answer = ""
         view = AnswerView(

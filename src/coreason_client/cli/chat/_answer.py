@@ -36,7 +36,7 @@ from .._conversation import Others
 from .._text import encodable
 from ..exits import ExitCode, Failure
 from ..output import open_output, print_dimmed
-from ..prompt import LineReader
+from ..prompt import LineReader, typed_row
 from ._packets import PacketPresenter, text_of
 from ._service import ChatService
 
@@ -251,8 +251,7 @@ def typed_line(
     """
     if stream_id is None:  # nobody can be told anything yet
         return ""
-    typed = reader.typing(lambda text: sending.submit(service.say, stream_id, text))
-    return typed and f"> {typed}"
+    return typed_row(reader, lambda text: sending.submit(service.say, stream_id, text))
 
 
 def _id_of(packets: PacketStream) -> UUID | str | None:

@@ -10,7 +10,7 @@ from .._user_folders import user_file
 from ..output import echo_off
 from ._history_file import HistoryFile
 from ._line_rules import Command, Mistake, command_help, leaves_after_ctrl_c, parse_line
-from ._reader import PROMPT, LineCleared, LineReader, PlainReader, ReadInterrupted
+from ._reader import PROMPT, LineCleared, LineReader, PlainReader, ReadInterrupted, typed_row
 
 __all__ = [
     "NO_HISTORY_VARIABLE",
@@ -23,6 +23,7 @@ __all__ = [
     "leaves_after_ctrl_c",
     "open_reader",
     "parse_line",
+    "typed_row",
 ]
 
 NO_HISTORY_VARIABLE = "COREASON_NO_HISTORY"

@@ -14,6 +14,7 @@ __all__ = [
     "PlainReader",
     "ReadInterrupted",
     "is_yes",
+    "typed_row",
 ]
 
 PROMPT = "> "
@@ -66,6 +67,12 @@ class LineReader(Protocol):
 
     def confirm(self, question: str) -> bool:
         """Return True if the user answers yes; False also if nobody can be asked."""
+
+
+def typed_row(reader: LineReader, say: Callable[[str], object]) -> str:
+    """Return the row below an answer with the line that is typed meanwhile."""
+    typed = reader.typing(say)
+    return typed and f"{PROMPT}{typed}"
 
 
 class PlainReader:

@@ -19,18 +19,12 @@ from coreason_client.a2a.errors import UnsupportedOperationError
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..engine._conversation import (
-    answered_stream,
-    asked_in,
-    dump_request,
-    last_question,
-    parse_request,
-)
+from ..engine._conversation import dump_request, last_question, parse_request
 from ..engine._inbox import InboxMessage, InboxStore
 from ..engine._limits import Unit
 from ..engine._packets import CANCELLED, Frames
 from ..engine._runtime import Runtime
-from ..engine._writer import answering_stream
+from ..engine._writer import was_answered
 from ..errors import Fenced
 from ..http._problems import shutting_down, too_many_streams
 from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
@@ -207,7 +201,7 @@ class TurnStarter:
         request = request_for(incoming, incoming.key, caller.user_id, metadata)
         await self._check_answer(caller, request)
         if record.state == WORKING and self._runtime.options.inbox:
-            if await self._put_into_inbox(caller, incoming, record):
+            if await self._put_into_inbox(request, record):
                 return Sent(record)
             record = await self._states.settled(record)  # its turn has just ended
         if record.state not in INTERRUPTED:
@@ -239,26 +233,21 @@ class TurnStarter:
         Raises:
             UnsupportedOperationError: that is so.
         """
-        log, asker = self._runtime.log, answered_stream(request, ())
-        if asker is None or not await answering_stream(log, asked_in(caller.principal, asker)):
-            return
-        if await log.find(caller.principal, request.request_id) is None:  # not sent again
+        if await was_answered(self._runtime.log, caller.principal, request):
             raise UnsupportedOperationError("The question was already answered by another message.")
 
-    async def _put_into_inbox(
-        self, caller: Caller, incoming: IncomingMessage, record: TaskRecord
-    ) -> bool:
+    async def _put_into_inbox(self, request: ServiceRequest, record: TaskRecord) -> bool:
         """Give a message to the running agent; return False if its turn has ended.
 
         Raises:
             UnsupportedOperationError: the message has no text, or the inbox is full.
         """
-        text = last_question(request_for(incoming, uuid4(), caller.user_id, None))
+        text = last_question(request)
         if not text:
             raise UnsupportedOperationError("A running agent takes only messages with text.")
         runtime, stream_id = self._runtime, turns_of(record)[-1].stream_id
         inbox = InboxStore(runtime.log, await runtime.log.meta(stream_id))
-        result = await inbox.put(InboxMessage(str(incoming.key), text))
+        result = await inbox.put(InboxMessage(str(request.request_id), text))
         if result == "full":
             raise UnsupportedOperationError("The agent has not read the messages before this one.")
         runtime.producers.wake_inbox(stream_id)

@@ -51,7 +51,7 @@ from ._conversation import (
 )
 from ._packets import Frames
 
-__all__ = ["StreamWriter", "answering_stream"]
+__all__ = ["StreamWriter", "was_answered"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -374,10 +374,22 @@ class StreamTurns:
         place, asked = found
         answer = answer_to(asked, self.request)
         await log.add_turn(place, stream_id, dump_claim(stream_id, approves=answer.approved))
-        return answer if await answering_stream(log, place, stream_id) == stream_id else None
+        return answer if await _answering_stream(log, place, stream_id) == stream_id else None
 
 
-async def answering_stream(
+async def was_answered(log: StreamLog, principal: str, request: ServiceRequest) -> bool:
+    """Return True if a new request answers a question that it names and another has answered.
+
+    Raises:
+        LogError: the log does not answer.
+    """
+    asker = answered_stream(request, ())
+    if asker is None or not await _answering_stream(log, asked_in(principal, asker)):
+        return False
+    return await log.find(principal, request.request_id) is None  # else it is sent again
+
+
+async def _answering_stream(
     log: StreamLog, place: Conversation, own: UUID | None = None
 ) -> UUID | None:
     """Return the stream that answers a question: the first that may, None if there is none yet.

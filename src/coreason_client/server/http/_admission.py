@@ -17,14 +17,12 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._off_loop import LARGE_BODY, off_loop
 from ..engine._conversation import (
     RequestWithHistory,
-    answered_stream,
-    asked_in,
     dump_question,
     dump_request,
 )
 from ..engine._limits import Unit
 from ..engine._runtime import Runtime
-from ..engine._writer import answering_stream
+from ..engine._writer import was_answered
 from ..errors import LogError, UnknownStream
 from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
 from ..observe._spans import trace_headers
@@ -306,12 +304,10 @@ class _PendingRequest:
     async def _check_answer(self) -> None:
         """Refuse an answer to a question that the request names and another one has answered."""
         assert self._parsed is not None  # noqa: S101 - the body is read before a stream is opened
-        request, principal, log = self._parsed.request, self._facts.principal, self._runtime.log
-        asker = answered_stream(request, ())
-        if asker is None or isinstance(request, RequestWithHistory):
+        request, principal = self._parsed.request, self._facts.principal
+        if isinstance(request, RequestWithHistory):
             return  # the protocols that bring their history decide it by the id of the request
-        answering = await answering_stream(log, asked_in(principal, asker))
-        if answering is not None and await self._find(request.request_id) is None:
+        if await was_answered(self._runtime.log, principal, request):
             raise question_not_open()
 
     async def _open_with_id(self) -> Opened:
