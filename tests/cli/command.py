@@ -2,6 +2,7 @@
 
 import atexit
 import codecs
+import ctypes
 import fcntl
 import io
 import os
@@ -186,6 +187,12 @@ class Process:
     def send(self, text: str) -> None:
         """Type something."""
         os.write(self._output, text.encode())
+
+    def signal_another_thread(self, number: int) -> None:
+        """Send a signal on Linux to a thread that is not the main one, which does not wake that."""
+        pid = self._process.pid
+        threads = {int(one.name) for one in Path(f"/proc/{pid}/task").iterdir()}
+        assert ctypes.CDLL(None).tgkill(pid, max(threads - {pid}), number) == 0
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal."""

@@ -62,6 +62,18 @@ def test_a_question_can_be_declined_and_stopped(tmp_path: Path, key: Any, code: 
         assert code or served.sent()[-1] == ("tool", '{"action": "decline"}')
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the threads of a process are in /proc")
+def test_ctrl_c_ends_a_question_also_if_it_does_not_wake_the_event_loop(tmp_path: Path) -> None:
+    # So it is in the instant before the loop begins to wait; here another thread gets the signal.
+    with (
+        model(call(("ask", {})), answer("Done.")) as served,
+        Process(*OPTIONS, "Go.", env=served.env, cwd=tmp_path, terminal=True) as process,
+    ):
+        process.expect("city (string): ")
+        process.signal_another_thread(signal.SIGINT)
+        assert process.end() == 130
+
+
 @pytest.mark.parametrize(
     ("server", "code", "says"),
     [

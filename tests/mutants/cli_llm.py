@@ -13,6 +13,13 @@ _HISTORY_TESTS = ("tests/cli/test_llm_history.py",)
 
 MUTANTS = (
     Mutant(
+        "the event loop of a question to a model sleeps through Ctrl-C",
+        f"{_LLM}/_exchange.py",
+        "        _wake_often(asyncio.get_running_loop())",
+        "        pass",
+        ("tests/cli/test_llm_mcp.py",),
+    ),
+    Mutant(
         "a conversation moves to another API unnoticed",
         _CHOOSE,
         "if last.base_url == base_url:",

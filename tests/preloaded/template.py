@@ -69,6 +69,7 @@ def _copied(control: socket.socket) -> list[int] | None:
         if control.fileno() in ready:
             byte, descriptors, _, _ = socket.recv_fds(control, 1, DESCRIPTORS)
             if not byte:
+                control.close()
                 return None
             pid = os.fork()
             if pid == 0:

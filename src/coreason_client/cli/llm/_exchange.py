@@ -1,5 +1,6 @@
 """One question to a model: its answer is shown as it arrives, and saved."""
 
+import asyncio
 import json
 import os
 import shlex
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, LLMError, Message, Response
 
 __all__ = ["ModelExchange", "Shown", "print_continue", "print_notes"]
+
+_WAKE_INTERVAL = 0.5  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,14 @@ class Shown:
             return json.dumps(response, ensure_ascii=False)
         indent = 2 if sys.stdout.isatty() else None
         return json.dumps(response["data"].get("parsed"), ensure_ascii=False, indent=indent)
+
+
+def _wake_often(loop: asyncio.AbstractEventLoop) -> None:
+    """Let a loop notice Ctrl-C that was pressed in the instant before it began to wait.
+
+    Python runs the handler of a signal when the loop wakes, and that signal does not wake it.
+    """
+    loop.call_later(_WAKE_INTERVAL, _wake_often, loop)
 
 
 @dataclass(slots=True)
@@ -67,8 +78,6 @@ class ModelExchange:
         Raises:
             LLMError, Failure: there is no answer, or it is incomplete.
         """
-        import asyncio  # only here, so that `coreason --help` is quick
-
         from coreason_client.llm import LLMError
 
         from .._load import with_option_names
@@ -104,6 +113,7 @@ class ModelExchange:
         }
 
     async def _ask(self, output: Output, *, stream: bool) -> "Response":
+        _wake_often(asyncio.get_running_loop())
         async with self.client:
             if self.tools:
                 response = await self._run_tools(output, stream=stream)
