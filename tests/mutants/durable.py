@@ -101,6 +101,11 @@ MUTANTS = (
         "",
     ),
     _transient(
+        "a drain waits for the restart of an agent that fails meanwhile",
+        "        if self._writer.boundary is not None:  # the server is being stopped\n",
+        "        if False:\n",
+    ),
+    _transient(
         "the restart after a TRANSIENT error does not count",
         "release(failed=not self._hands_over)",
         "release()",

@@ -1,5 +1,6 @@
 """A durable agent that returns after a TRANSIENT error is started again."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,11 @@ from coreason_client.server.engine import _producer
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ...soak.faults import until
+from ..aio import aio
 from ..peer import LIMIT, envelope
 from .crash import replica
+from .test_takeover import Store, ended
 
 
 def error(retry_after: Any = 0, **members: Any) -> dict[str, Any]:
@@ -141,6 +145,39 @@ def test_another_process_continues_at_once_after_a_drain(tmp_path: Path) -> None
     with replica(tmp_path / "log.db", agent) as second:
         assert second.peer.ask(question, cursor).text == "two"
     assert agent.runs == 2
+
+
+@pytest.mark.parametrize("fails", ["before", "after"])
+@aio
+async def test_a_drain_does_not_wait_for_the_restart(
+    fails: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    drained, runs = asyncio.Event(), 0
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        nonlocal runs
+        runs += 1
+        await stream.write("one ")
+        if runs == 1 and fails == "after":
+            await drained.wait()
+        if runs == 1:
+            await stream.write_packet("ERROR", error(retry_after=300))
+        else:
+            await stream.write("two")
+
+    def has_failed() -> bool:
+        lines = [line for line in caplog.records if "started again in" in line.getMessage()]
+        return runs == 1 and len(lines) == (fails == "before")
+
+    store = Store(tmp_path)
+    await store.orphan()
+    app = store.app(agent, drain_timeout=300.0)
+    async with app.lifespan():
+        assert await until(has_failed)
+        app.begin_shutdown()
+        drained.set()
+    async with store.serving(agent) as again:
+        assert await ended(again, store.id) == ("complete", ["one ", "two"])
 
 
 # The delay.

@@ -350,6 +350,8 @@ class DurableProducer(Producer):
         self._waits = True
         self._writer.seal()  # what the agent has left behind must not write
         self._stop = asyncio.get_running_loop().create_future()
+        if self._writer.boundary is not None:  # the server is being stopped
+            self._seal_and_stop()
         try:
             await asyncio.wait({self._stop}, timeout=delay)
         except asyncio.CancelledError:
