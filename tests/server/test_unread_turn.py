@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx2
 import pytest
@@ -25,10 +25,12 @@ from coreason_client.server.engine._conversation import (
 from coreason_client.server.engine._inbox import InboxStore
 from coreason_client.server.engine._order import place_of
 from coreason_client.server.log import NewStream
+from coreason_client.server.log._sql_tasks import SQLiteTasks
 from coreason_client.server.log.base import AgentVersion, Notes
 from tests.preloaded import PROJECT, PipedProcess
 
 from .conftest import Serve
+from .durable.crash import replica
 from .log.backends import BACKENDS, Clock
 from .peer import LIMIT, Answer, Peer, envelope, wait_for
 from .test_inbox import send
@@ -173,6 +175,54 @@ def test_an_agent_that_goes_on_in_another_process_decides(
         names = {"not_delivered": ["1"], "next_stream": str(turn.request_id)}
         assert end_of(first) == {"code": "producer_lost", **names}
         assert (following.text, end_of(following)) == ("stop", {"reason": "complete"})
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_its_messages_outlive_the_stream_to_which_they_were_sent(
+    durable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn waits for another answer until that stream is dropped; then its process dies."""
+    path, gates = tmp_path / "log.db", {"first": threading.Event(), "other": threading.Event()}
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        words = " ".join(one.text for one in request.payload.messages or [])
+        await stream.write(words)
+        if words in gates:
+            await asyncio.to_thread(wait_for, gates[words])
+
+    async def drop_what_has_ended() -> None:
+        log = SQLiteStreamLog(path)
+        await log.start("cleaner")
+        await log.expire(0, 0)
+        await log.stop("cleaner")
+
+    start, stored = SQLiteTasks.start, threading.Event()
+
+    async def start_and_tell(tasks: SQLiteTasks, id_: UUID, epoch: int, question: bytes) -> None:
+        await start(tasks, id_, epoch, question)
+        if b"postscript" in question:
+            stored.set()
+
+    monkeypatch.setattr(SQLiteTasks, "start", start_and_tell)
+    options: dict[str, Any] = {"durable": durable, "inbox": True, "on_busy": "wait"}
+    options |= {"agent_id": "a", "version": "1"}
+    with replica(path, agent, **options) as before:
+        with before.peer.open(envelope("first")) as answer:
+            answer.until(1)
+            with before.peer.open(envelope("other")):
+                pass
+            assert send(before.peer, answer.stream_id, "postscript").status_code == 202
+            gates["first"].set()
+            answer.rest()
+        turn = end_of(answer)["next_stream"]
+        wait_for(stored)
+        before.die()
+        gates["other"].set()
+    asyncio.run(drop_what_has_ended())
+    with replica(path, agent, **options) as after:
+        assert after.peer.http.get(f"/streams/{answer.stream_id}").status_code == 404
+        following = read(after.peer, turn)
+    assert (following.text, end_of(following)) == ("postscript", {"reason": "complete"})
 
 
 async def listening(_: ServiceRequest, stream: AgentStream) -> None:

@@ -133,6 +133,29 @@ def test_a_call_whose_result_is_stored_is_never_repeated() -> None:
     asyncio.run(go())
 
 
+def test_results_come_in_the_order_of_the_calls() -> None:
+    """A restarted agent gets stored results at once; what it writes for them must be the same."""
+
+    async def slow() -> str:
+        await asyncio.sleep(0.02)
+        return "s"
+
+    async def fast() -> str:
+        return "f"
+
+    async def go() -> None:
+        script, tools = [response(("slow", {}), ("fast", {})), response()], [slow, fast]
+        expected, appends = await undisturbed(
+            agent(Model(*script), tools, streamed=True), request()
+        )
+        assert "[slow][fast][slow][fast]" in text(expected)
+        for deaths in every_death(appends):
+            answer = await run(agent(Model(*script), tools, streamed=True), request(), deaths)
+            assert (answer.outcome, text(answer)) == ("complete", text(expected))
+
+    asyncio.run(go())
+
+
 def test_a_tool_may_refuse_to_be_repeated() -> None:
     async def go() -> None:
         paid: list[int] = []

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -62,6 +63,14 @@ async def append_all(log: PostgresStreamLog, stream: NewStream, count: int) -> N
     """Append entries one by one, each after the one before was acknowledged."""
     for seq in range(1, count + 1):
         await log.append(stream.stream_id, 1, seq, [b"%d" % seq])
+
+
+async def end_connections(
+    server: PostgresServer, which: str = "backend_type = 'client backend'"
+) -> None:
+    """End those that a condition names, but not the one that says so."""
+    ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    await in_thread(server.execute, f"{ends} WHERE pid <> pg_backend_pid() AND ({which})")
 
 
 def entries(count: int) -> list[bytes]:
@@ -146,6 +155,25 @@ async def test_a_standby_is_no_place_for_a_log(
     log = PostgresStreamLog(pair[1].url, patience=PATIENCE)
     with pytest.raises(LogUnavailable, match="is a standby and did not become a primary"):
         await log.start("me")
+
+
+@aio
+async def test_nothing_is_read_from_a_standby(
+    pair: tuple[PostgresServer, PostgresStandby],
+) -> None:
+    """It may be behind. So it is while a name has moved to a server that is not promoted yet."""
+    primary, standby = pair
+    standby.execute("SELECT pg_wal_replay_pause()")
+    async with logs(1, server=primary, patience=PATIENCE) as [log]:
+        stream = await opened(log)
+        server = log._session().store.server
+        there = server.address
+        server.address = replace(there, url=standby.url)
+        await end_connections(primary)
+        with pytest.raises(LogUnavailable, match="is a standby and did not become a primary"):
+            await log.meta(stream.stream_id)
+        server.address = there
+        assert (await log.meta(stream.stream_id)).stream_id == stream.stream_id
 
 
 @aio
@@ -351,7 +379,7 @@ async def test_a_stream_that_another_call_has_locked_holds_up_no_other_one(
 
 @aio
 async def test_a_lost_listener_connects_again_and_wakes_its_readers(
-    server: PostgresServer,
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with logs(2, server=server, poll=1e6) as [writer, other]:
         stream = await opened(writer)
@@ -360,12 +388,19 @@ async def test_a_lost_listener_connects_again_and_wakes_its_readers(
         assert heard is not None
         await until(lambda: heard._heard)
         await asyncio.sleep(0.3)  # it has looked once more, and waits
-        await in_thread(
-            server.execute,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE query LIKE 'LISTEN%' OR query = 'SELECT 1'",
-        )
+        connect, may_connect = heard._store.server.connect, asyncio.Event()
+
+        async def connect_later(*arguments: Any) -> Any:
+            await may_connect.wait()
+            return await connect(*arguments)
+
+        monkeypatch.setattr(heard._store.server, "connect", connect_later)
+        await end_connections(server, "query LIKE 'LISTEN%' OR query = 'SELECT 1'")
         await writer.append(stream.stream_id, 1, 1, [b"1"])
+        sent = writer._session().announcements
+        assert sent is not None
+        await until(lambda: not (sent._timer or sent._sending))
+        may_connect.set()
         assert (await asyncio.wait_for(reading, 20)).entries == [b"1"]
 
 
