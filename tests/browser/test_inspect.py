@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from coreason_client.inspector import CAPTarget
+from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 from tests.a2a.loopback import serve as serve_a2a
 from tests.inspector.inspecting import KEY, TOKEN, a2a_target, inspecting, url_of
 
@@ -53,6 +54,29 @@ def test_an_a2a_agent_shows_task_status_and_answer(tabs: Tabs, version: str) -> 
             ask(page, "ask")
             wait_for(page, "done")
             expect(page.get_by_test_id("answer").last).to_contain_text("Which?")
+
+
+async def listening(_: ServiceRequest, stream: AgentStream) -> None:
+    await stream.write("begun\n\n")
+    message = await anext(stream.inbox)
+    await stream.write(f"Heard {message.text}.")
+
+
+@pytest.mark.parametrize("protocol", ["cap", "a2a"])
+def test_a_message_goes_to_the_running_answer(tabs: Tabs, protocol: str) -> None:
+    app = AgentApp(listening, a2a=True, inbox=True)
+    with running(app) as agent:
+        target = CAPTarget(agent.url) if protocol == "cap" else a2a_target(agent.url)
+        with inspecting(target) as server:
+            page = tabs.open(f"{url_of(server)}/#token={TOKEN}")
+            ask(page, "go")
+            expect(page.get_by_test_id("answer")).to_contain_text("begun")
+            field = page.get_by_test_id("question-input")
+            field.fill("louder")
+            field.press("Enter")
+            wait_for(page, "done")
+            expect(page.get_by_test_id("answer")).to_contain_text("Heard louder.")
+            expect(page.get_by_test_id("said")).to_have_text(["You said: louder"])
 
 
 def interface(url: str, version: str) -> dict[str, str]:

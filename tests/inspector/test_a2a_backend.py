@@ -1,7 +1,9 @@
 """An A2A agent behind an inspector: the page speaks CAP, whatever the agent speaks."""
 
+import asyncio
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -13,12 +15,14 @@ from coreason_client.a2a import A2AClient, TaskState
 from coreason_client.inspector import A2ATarget, Inspector
 from coreason_client.inspector._a2a_backend import A2ABridge
 from coreason_client.inspector._a2a_packets import A2AConversation
-from coreason_client.server import running
+from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
+from coreason_manifest.definitions.presentation import ErrorSeverity
 from tests.a2a.loopback import Answer as Response
 from tests.a2a.loopback import Seen, as_json, serve
-from tests.server.peer import Answer, Peer, envelope
+from tests.server.peer import Answer, Peer, envelope, wait_for
+from tests.server.test_inbox import send
 
-from .inspecting import TOKEN, a2a_target, inspecting, url_of
+from .inspecting import LIMIT, TOKEN, a2a_target, inspecting, url_of
 
 FACES = ["jsonrpc-1.0", "rest-1.0", "jsonrpc-0.3"]
 
@@ -63,9 +67,69 @@ def test_the_page_gets_the_card_in_one_shape(page: httpx2.Client, face: str) -> 
         "adds_key": False,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
-        "inbox": False,
+        "inbox": True,
         "documents": False,
     }
+
+
+async def listening(_: ServiceRequest, stream: AgentStream) -> None:
+    await stream.write("ready ")
+    async for message in stream.inbox:
+        await stream.write(f"{message.text} ")
+        if message.text == "stop":
+            return
+
+
+@pytest.mark.parametrize("inbox", [True, False])
+def test_messages_go_to_the_running_task(inbox: bool) -> None:
+    may_end = threading.Event()
+
+    async def deaf(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("ready ")
+        await asyncio.to_thread(wait_for, may_end)
+
+    app = AgentApp(listening if inbox else deaf, a2a=True, inbox=inbox)
+    with (
+        running(app) as agent,
+        inspecting(a2a_target(agent.url)) as page,
+        closing(Peer(url_of(page), TOKEN)) as tab,
+        tab.open(envelope("go")) as answer,
+    ):
+        answer.until_raw(b"ready")
+        for word in ("louder", "stop"):
+            assert send(tab, answer.stream_id, word).status_code == 202
+        if not inbox:
+            answer.until_raw(b"'stop'")
+            may_end.set()
+        answer.rest()
+    refused = [packet.p for packet in answer.packets if packet.op == "ERROR"]
+    assert answer.last.op == "CLOSE"
+    if inbox:
+        assert (answer.text, refused) == ("ready louder stop ", [])
+    else:
+        assert answer.text == "ready "
+        assert {one.severity for one in refused} == {ErrorSeverity.WARNING}
+        assert [one.message.partition(": ")[0] for one in refused] == [
+            "The agent did not take the message 'louder'",
+            "The agent did not take the message 'stop'",
+        ]
+
+
+def test_a_message_before_the_task_begins_is_not_another_task() -> None:
+    may_begin = threading.Event()
+    with (
+        serve() as agent,
+        inspecting(a2a_target(agent.url)) as page,
+        closing(Peer(url_of(page), TOKEN)) as tab,
+    ):
+        agent.rules.append(lambda _: None if may_begin.wait(LIMIT) else Response(503))
+        with tab.open(envelope("go")) as answer:
+            assert send(tab, answer.stream_id, "early").status_code == 202
+            answer.until_raw(b"'early': it has not begun a task")
+            may_begin.set()
+            answer.rest()
+    assert answer.text == "1\u20282\u20283\u20284\u2028"
+    assert len(agent.tasks) == 1
 
 
 def test_a_message_and_a_task(tab: Peer) -> None:

@@ -24,6 +24,7 @@ from tests.a2a.loopback import as_json, serve
 from tests.cap.test_fault_table import ROWS, Row, is_transient, make_request
 from tests.faults import FaultServer, Run
 from tests.server.peer import Gate, Peer, envelope
+from tests.server.test_inbox import send
 
 from .inspecting import KEY, LIMIT, TOKEN, Switch, inspecting, url_of
 
@@ -63,6 +64,33 @@ def test_the_bytes_of_a_stream_are_those_of_the_agent(
         assert through.headers[name] == direct.headers[name]
     assert again.seqs == list(range(16, 22))
     assert direct.raw.endswith(again.raw)
+
+
+@pytest.mark.parametrize("inbox", [True, False])
+def test_a_message_goes_to_the_running_answer(inbox: bool) -> None:
+    go_on = Gate()
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("ready ")
+        if inbox:
+            await stream.write((await anext(stream.inbox)).text)
+        await go_on.wait()
+
+    with (
+        running(AgentApp(agent, inbox=inbox)) as server,
+        inspecting(CAPTarget(server.url)) as page,
+        closing(Peer(url_of(page), TOKEN)) as tab,
+        tab.open(envelope()) as answer,
+    ):
+        answer.until(1)
+        response = send(tab, answer.stream_id, "louder")
+        go_on.open()
+        answer.rest()
+    if inbox:
+        assert (response.status_code, answer.text) == (202, "ready louder")
+    else:
+        assert (response.status_code, answer.text) == (404, "ready ")
+        assert response.json()["detail"] == "The agent takes no messages while it answers."
 
 
 def test_another_tab_reads_and_cancels_the_same_stream(
@@ -203,7 +231,7 @@ def test_neither_the_key_nor_the_headers_reach_the_page(
         "adds_key": True,
         "curl_option": ["-H", "Authorization: Bearer {key}"],
         "cut": True,
-        "inbox": False,
+        "inbox": True,
         "documents": False,
         "card": None,
     }

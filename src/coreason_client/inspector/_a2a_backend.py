@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from starlette.types import Receive, Scope, Send
 
-from coreason_client.a2a import A2AError, AsyncA2AClient
+from coreason_client.a2a import A2AError, AsyncA2AClient, SendMessageConfiguration
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -45,6 +45,7 @@ class A2ABackend:
             version=target.card.version or "0",
             drain_timeout=0.0,
             cancel_grace=_CANCEL_GRACE,
+            inbox=True,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +64,7 @@ class A2ABackend:
             "adds_key": self._target.has_token,
             "curl_option": curl_option(card),
             "cut": True,
-            "inbox": False,
+            "inbox": True,
             "documents": False,
             "card": card.dump(),
         }
@@ -93,8 +94,9 @@ _ADVICE: Final = ": start `coreason inspect` again with the right --token"
 class A2ABridge:
     """The agent of an `AgentApp` in front of an A2A agent; `redact` removes secrets from errors.
 
-    A session is a conversation (`contextId`). A task that waits for the user gets the next message.
-    A cancelled stream cancels the task, unless this server is being stopped.
+    A session is a conversation (`contextId`). A task that waits for the user gets the next message,
+    and a running one what is sent to its answer. A cancelled stream cancels the task, unless this
+    server is being stopped.
     """
 
     def __init__(self, client: AsyncA2AClient, redact: Callable[[str], str]) -> None:
@@ -125,13 +127,32 @@ class A2ABridge:
     async def _forward(
         self, before: A2AConversation, packets: A2APackets, stream: AgentStream
     ) -> None:
-        events = self._client.send_message_stream(before.message(stream.question))
-        async with events:
-            async for event in events:
-                for payload in packets.of(event):
-                    await _write(stream, payload)
+        sending = asyncio.create_task(self._send_messages(packets, stream))
+        try:
+            events = self._client.send_message_stream(before.message(stream.question))
+            async with events:
+                async for event in events:
+                    for payload in packets.of(event):
+                        await _write(stream, payload)
+        finally:
+            sending.cancel()
+            await asyncio.wait({sending})
         for payload in packets.end():
             await _write(stream, payload)
+
+    async def _send_messages(self, packets: A2APackets, stream: AgentStream) -> None:
+        """Send to the running task what the user sends to its answer."""
+        config = SendMessageConfiguration(return_immediately=True)
+        async for said in stream.inbox:
+            reason = "it has not begun a task"
+            try:
+                if (message := packets.message(said.text)) is not None:
+                    await self._client.send_message(message, config)
+                    continue
+            except A2AError as error:
+                reason = self._redact(error_of(error).message)
+            not_taken = f"The agent did not take the message {said.text!r}: {reason}"
+            await stream.warn("message_not_taken", not_taken)
 
     async def _cancel(self, task_id: str | None) -> None:
         if task_id is None or self.stopping:

@@ -99,6 +99,12 @@ class A2APackets:
             return A2AConversation(self._context_id)
         return A2AConversation(self._context_id, self._task_id, frozenset(self._shown))
 
+    def message(self, text: str) -> Message | None:
+        """Return a message to the running task, None before that is known."""
+        if self._task_id is None:
+            return None
+        return Message.user(text, context_id=self._context_id, task_id=self._task_id)
+
     def of(self, event: Event) -> list[Payload]:
         """Return the packets for an event."""
         self._remember(event)

@@ -36,6 +36,7 @@ logger = logging.getLogger("coreason_client.inspector")
 
 _MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 _BODY_SECONDS: Final = 30.0
+_MESSAGES: Final = "/messages"
 _LOST: Final = frozenset({http.FailureKind.BROKEN, http.FailureKind.TIMEOUT})
 
 
@@ -52,6 +53,7 @@ class CAPProxy:
             ("POST", "/assist", self._assist),
             ("GET", "/streams/{stream_id}", self._stream),
             ("DELETE", "/streams/{stream_id}", self._stream),
+            ("POST", f"/streams/{{stream_id}}{_MESSAGES}", self._message),
             ("GET", "/health", self._probe),
             ("GET", "/ready", self._probe),
         ]
@@ -76,7 +78,7 @@ class CAPProxy:
             "adds_key": target.api_key is not None,
             "curl_option": BEARER_OPTION,
             "cut": True,
-            "inbox": False,
+            "inbox": True,
             "documents": False,
             "card": None,
         }
@@ -97,15 +99,20 @@ class CAPProxy:
         await asyncio.gather(*relays, return_exceptions=True)
 
     async def _assist(self, request: Request) -> Response:
-        body = await read_within(request, _MAX_BODY_BYTES, _BODY_SECONDS)
-        return self._relay(request, "/assist", body)
+        return await self._relay_body(request, "/assist")
+
+    async def _message(self, request: Request) -> Response:
+        return await self._relay_body(request, _stream_path(request) + _MESSAGES)
 
     async def _stream(self, request: Request) -> Response:
-        stream_id = stream_in_path(request.path_params["stream_id"])
-        return self._relay(request, f"/streams/{stream_id}")
+        return self._relay(request, _stream_path(request))
 
     async def _probe(self, request: Request) -> Response:
         return self._relay(request, request.url.path)
+
+    async def _relay_body(self, request: Request, path: str) -> Response:
+        body = await read_within(request, _MAX_BODY_BYTES, _BODY_SECONDS)
+        return self._relay(request, path, body)
 
     def _relay(self, request: Request, path: str, body: bytes = b"") -> Response:
         target = self._target
@@ -204,6 +211,11 @@ class _Relay(Response):
         if response.head.status == 401:
             await response.aclose()
             raise self._wrong_key(response.head)
+        if response.head.status == 404 and self._request.url.endswith(_MESSAGES):
+            await response.aclose()
+            raise Problem(
+                404, "target-without-inbox", "The agent takes no messages while it answers."
+            )
         return response
 
     def _wrong_key(self, head: http.ResponseHead) -> Problem:
@@ -221,6 +233,10 @@ class _Relay(Response):
         if failure.kind in http.TIMEOUT_FAILURES:
             return Problem(504, "target-timeout", f"The agent did not answer in time: {reason}.")
         return Problem(502, "target-unreachable", f"The agent cannot be reached: {reason}.")
+
+
+def _stream_path(request: Request) -> str:
+    return f"/streams/{stream_in_path(request.path_params['stream_id'])}"
 
 
 def _start(head: Response) -> dict[str, object]:
