@@ -83,9 +83,30 @@ MUTANTS = (
     _mutant(
         "_cap_proxy.py",
         "the id of a stream may be any path",
-        'stream_in_path(request.path_params["stream_id"])',
-        'request.path_params["stream_id"]',
+        "stream_in_path(request.path_params['stream_id'])",
+        "request.path_params['stream_id']",
         _PROXY,
+    ),
+    _mutant(
+        "_cap_proxy.py",
+        "an agent without an inbox is an unknown path",
+        "self._request.url.endswith(_MESSAGES)",
+        "False",
+        _PROXY,
+    ),
+    _mutant(
+        "_a2a_backend.py",
+        "a message that the agent did not take is not reported",
+        '            await stream.warn("message_not_taken", not_taken)',
+        "            pass",
+        _A2A,
+    ),
+    _mutant(
+        "_a2a_packets.py",
+        "a message to a running answer begins another task",
+        "context_id=self._context_id, task_id=self._task_id)\n\n    def of",
+        "context_id=self._context_id)\n\n    def of",
+        _A2A,
     ),
     _mutant(
         "_a2a_packets.py",
