@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
@@ -34,7 +33,6 @@ __all__ = ["fleet"]
 
 ID = "a/b c"  # a path must quote it
 PATH = "/conversations/a/b%20c/events"
-slow = partial(aio, limit=3 * LIMIT)
 
 
 async def speak(_: ServiceRequest, stream: AgentStream) -> None:
@@ -98,7 +96,7 @@ async def asked(client: AsyncCAPClient, *words: str) -> Position:
 
 
 @pytest.mark.parametrize("log", LOGS)
-@slow
+@aio
 async def test_answers_come_one_after_the_other(serve: Serve, log: str, tmp_path: Path) -> None:
     peer = serve(speak, log=BACKENDS[log](Clock(), tmp_path), on_busy="wait")
     async with client_of(peer) as client, client_of(peer) as other:
@@ -114,7 +112,7 @@ async def test_answers_come_one_after_the_other(serve: Serve, log: str, tmp_path
     assert messages(packets) == ["one", "boom", "three"]
 
 
-@slow
+@aio
 async def test_it_begins_with_the_answer_that_is_being_written(serve: Serve) -> None:
     gate = Gate()
 
@@ -138,7 +136,7 @@ async def test_it_begins_with_the_answer_that_is_being_written(serve: Serve) -> 
     assert texts(packets) == ["hold done", "after done"]
 
 
-@slow
+@aio
 async def test_the_messages_of_answers_are_those_that_the_agent_got(serve: Serve) -> None:
     """Also those that another agent did not read; a long one is cut."""
     gate = Gate()
@@ -202,7 +200,7 @@ def test_the_position_continues_in_another_client(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("fault", ["cut", "reset"])
-@slow
+@aio
 async def test_cuts_change_nothing(
     serve: Serve, fault: Literal["cut", "reset"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +227,7 @@ def _shown(packet: Packet) -> tuple[object, ...]:
     return packet.stream_id, packet.seq, packet.op, packet.p
 
 
-@slow
+@aio
 async def test_answers_of_another_replica_come_too(fleet: Fleet) -> None:
     one, two = (fleet.replica(speak, on_busy="wait") for _ in range(2))
     async with client_of(one) as client, client_of(two) as other:
@@ -243,7 +241,7 @@ async def test_answers_of_another_replica_come_too(fleet: Fleet) -> None:
 # Refusals, and the end of the server.
 
 
-@slow
+@aio
 async def test_what_cannot_be_followed_is_refused(serve: Serve) -> None:
     parallel, peer = serve(speak), serve(speak, on_busy="wait")
     position = Position(stream_id=uuid4(), seq=3)
@@ -259,7 +257,7 @@ async def test_what_cannot_be_followed_is_refused(serve: Serve) -> None:
             await anext(other.follow_conversation("another", elsewhere))
 
 
-@slow
+@aio
 async def test_another_principal_follows_only_its_own(serve: Serve) -> None:
     keys = {"a": "anna", "b": "bob"}
     peer = serve(speak, on_busy="wait", api_keys=keys)

@@ -29,11 +29,9 @@ HELD = [b"entry %d" % seq for seq in range(1, LAST_SEQ + 1)]
 
 async def streams_of_the_table(log: PostgresStreamLog, appends: Sequence[Append]) -> list[UUID]:
     """Make streams in the database, each in the state that its append is about."""
-    ids = []
-    for _ in appends:
-        stream = new()
-        await log.open(stream, "me")
-        ids.append(stream.stream_id)
+    streams = [new() for _ in appends]
+    await asyncio.gather(*(log.open(stream, "me") for stream in streams))
+    ids = [stream.stream_id for stream in streams]
     await asyncio.to_thread(
         shared_server().execute,
         f"UPDATE {log._schema}.streams s SET epoch = $1, claimed_seq = a.claimed_seq,"
