@@ -12,7 +12,9 @@ import argparse
 import json
 import re
 import sys
+import tarfile
 import tomllib
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +27,7 @@ FILES = (
     "README.md",
     "CHANGELOG.md",
     "CITATION.cff",
+    "CODE_OF_CONDUCT.md",
     "CONTRIBUTING.md",
     "LICENSE",
     "SECURITY.md",
@@ -35,6 +38,7 @@ FILES = (
     "deploy/requirements-build.txt",
     "ROADMAP.md",
     "VERSIONING.md",
+    ".github/PULL_REQUEST_TEMPLATE.md",
     ".github/dependabot.yml",
     ".github/workflows/release.yml",
     ".github/workflows/test.yml",
@@ -127,7 +131,7 @@ def _actions(root: Path) -> Iterator[str]:
 
 
 def _dist(root: Path, dist: Path, version: str) -> Iterator[str]:
-    """Exactly what is published: nothing else may be uploaded with it."""
+    """Exactly what is published, and complete: nothing else may be uploaded with it."""
     npm = json.loads(_text(root / "js/package.json"))["name"].lstrip("@").replace("/", "-")
     wanted = {
         f"coreason_client-{version}-py3-none-any.whl",
@@ -141,6 +145,42 @@ def _dist(root: Path, dist: Path, version: str) -> Iterator[str]:
     if listed.get("metadata", {}).get("component", {}).get("version") != version:
         yield f"the list of components is not that of {version}"
     yield from (f"{dist} has {name}, which is not published" for name in sorted(found - wanted))
+    for name, folder in (
+        (f"coreason_client-{version}-py3-none-any.whl", f"coreason_client-{version}.dist-info"),
+        (f"coreason_client-{version}.tar.gz", f"coreason_client-{version}"),
+        (f"{npm}-{version}.tgz", "package"),
+    ):
+        if name in found:
+            yield from (f"{name} {lack}" for lack in _lacks(_content(dist / name), folder, version))
+
+
+def _content(path: Path) -> dict[str, bytes]:
+    """Return the files at the top of a package, where its licence and description are."""
+    if path.suffix == ".whl":
+        with zipfile.ZipFile(path) as wheel:
+            return {name: wheel.read(name) for name in wheel.namelist() if ".dist-info/" in name}
+    with tarfile.open(path) as archive:
+        top = [item for item in archive if item.isfile() and item.name.count("/") == 1]
+        return {item.name: file.read() for item in top if (file := archive.extractfile(item))}
+
+
+def _lacks(content: dict[str, bytes], folder: str, version: str) -> Iterator[str]:
+    """What a registry shows: the licence, the version, and links that lead somewhere."""
+    if not {f"{folder}/LICENSE", f"{folder}/licenses/LICENSE"} & content.keys():
+        yield "has no LICENSE"
+    if f"{folder}/package.json" in content:
+        package = json.loads(content[f"{folder}/package.json"])
+        if package["version"] != version:
+            yield f"has the version {package['version']}"
+        if "repository" not in package:
+            yield "does not say where its source is: set GITHUB_REPOSITORY"
+        return
+    described = (content.get(f"{folder}/{name}") for name in ("METADATA", "PKG-INFO"))
+    text = next(filter(None, described), b"").decode()
+    if f"\nVersion: {version}\n" not in text:
+        yield f"does not have the version {version}"
+    if "\nProject-URL: Repository, " not in text or re.search(r"\]\((?!#|[a-z]+:)", text):
+        yield "does not say where its source is, or has relative links: set GITHUB_REPOSITORY"
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
