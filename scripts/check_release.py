@@ -5,11 +5,12 @@
 
 Without a tag the changelog may begin with "Unreleased". With one, the tag must be that of the
 version, and so must the first heading of the changelog. `--dist` checks the built files too, and
-`--notes` writes the section of the changelog to a file.
+`--notes` writes the section of the changelog to a file, whose links are those of the tag.
 """
 
 import argparse
 import json
+import os
 import re
 import sys
 import tarfile
@@ -18,6 +19,11 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from scripts.release_metadata import absolute_links
 
 __all__ = ["main", "problems"]
 
@@ -194,7 +200,11 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     for problem in found:
         print(problem, file=sys.stderr)  # noqa: T201
     if options.notes and options.tag and not found:
-        options.notes.write_text(_notes(root, options.tag.removeprefix("v")) + "\n", "utf-8")
+        version = options.tag.removeprefix("v")
+        text = _notes(root, version)
+        if repository := os.environ.get("GITHUB_REPOSITORY"):
+            text = absolute_links(text, repository, version)
+        options.notes.write_text(f"{text}\n", "utf-8")
     return 1 if found else 0
 
 

@@ -26,7 +26,7 @@ TREE = {
     "src/coreason_client/_version.py": '__version__ = "1.2.0"\n',
     "js/package.json": json.dumps({"name": "@scope/client", "version": "1.2.0"}),
     "CITATION.cff": "cff-version: 1.2.0\nversion: 1.2.0\n",
-    "CHANGELOG.md": "# Changelog\n\n## 1.2.0 (2026-01-02)\n\n* New.\n\n## 1.1.0\n\n* Old.\n",
+    "CHANGELOG.md": "# Changelog\n\n## 1.2.0 (2026)\n\n* [New](a.md).\n\n## 1.1.0\n\n* Old.\n",
     "pyproject.toml": PYPROJECT,
     ".github/workflows/test.yml": f'  python: ["3.9", "3.10"]\n  - uses: a/b@{SHA} # v1\n',
     ".github/workflows/release.yml": f"    uses: ./x.yml\n  - uses: a/b@{SHA} # v1\n",
@@ -83,11 +83,17 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_complete_tree_is_released_with_its_notes(root: Path) -> None:
+def test_a_complete_tree_is_released_with_its_notes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     notes = root / "notes.md"
     arguments = ["--tag", "v1.2.0", "--dist", str(root / "dist"), "--notes", str(notes)]
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
     assert check_release.main(arguments, root) == 0
-    assert notes.read_text() == "* New.\n"
+    assert notes.read_text() == "* [New](a.md).\n"
+    monkeypatch.setenv("GITHUB_REPOSITORY", "o/n")  # a release has no other files
+    assert check_release.main(arguments, root) == 0
+    assert notes.read_text() == "* [New](https://github.com/o/n/blob/v1.2.0/a.md).\n"
 
 
 @each(

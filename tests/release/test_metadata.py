@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scripts.release_metadata import ReleaseMetadata, absolute_links
+from scripts.release_metadata import absolute_links, get_metadata_hook
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -14,7 +14,7 @@ TARGETS = re.compile(r"\]\(([^)]+)\)")
 
 
 def updated(metadata: dict[str, Any]) -> dict[str, Any]:
-    ReleaseMetadata(str(ROOT), {}).update(metadata)
+    get_metadata_hook()(str(ROOT), {}).update(metadata)
     return metadata
 
 
