@@ -41,9 +41,9 @@ def _api(names: list[str], loaded: griffe.ModulesCollection) -> griffe.Module:
     for name in names:
         try:
             member = loaded.get_member(name)
-        except KeyError:
+            target = member.final_target if member.is_alias else member
+        except (KeyError, griffe.AliasResolutionError):  # also a name that is imported from nowhere
             continue
-        target = member.final_target if member.is_alias else member
         target.public = True
         found.members[name] = target
     return found

@@ -54,6 +54,10 @@ def test_a_breaking_change_needs_a_version_that_allows_it(
     assert "ask(limit): Parameter was removed" in printed
     assert "1 breaking changes since v0.1.0: version 0.1.1 does not allow them." in printed
 
+    change(root, "0.1.1", "task = 1\n")  # the package still imports a name that has another one
+    assert api_diff.main(root) == 1
+    assert "Public object was removed" in capsys.readouterr().out
+
     change(root, "0.2.0", "")
     assert api_diff.main(root) == 0
     printed = capsys.readouterr().out
