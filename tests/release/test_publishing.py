@@ -1,8 +1,9 @@
 """What the workflows promise: who may publish, what runs before, and what is attested."""
 
 import copy
+import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -24,8 +25,8 @@ def jobs(name: str) -> Jobs:
     return found
 
 
-def action(job: Any, name: str) -> dict[str, Any] | None:
-    """Return the options of the step with an action, None if there is none."""
+def action(job: Any, name: str) -> Any:
+    """Return the options of the first step with an action, None if there is none."""
     for step in job.get("steps", []):
         if step.get("uses", "").startswith(f"{name}@"):
             return dict(step.get("with", {}))
@@ -126,6 +127,27 @@ def test_a_release_is_tested_approved_and_attested() -> None:
 )
 def test_a_weaker_release_is_noticed(change: Callable[[Jobs], object], found: str) -> None:
     assert changed(change) == [found]
+
+
+def artifacts(jobs: Jobs) -> dict[str, list[str]]:
+    """Return the paths of each artifact."""
+    steps = [step for job in jobs.values() for step in job.get("steps", [])]
+    uploads = [step["with"] for step in steps if "upload-artifact@" in step.get("uses", "")]
+    return {upload["name"]: upload["path"].split() for upload in uploads}
+
+
+def test_every_file_is_at_the_top_of_its_artifact() -> None:
+    """Files of two folders would keep them, and a release cannot have a folder."""
+    release = jobs("release")
+    uploaded = artifacts(release)
+    folders = {name: {PurePosixPath(path).parent for path in uploaded[name]} for name in uploaded}
+    assert [name for name, parents in folders.items() if len(parents) != 1] == []
+    downloaded = re.findall(
+        r"\w+", action(release["github"], "actions/download-artifact")["pattern"]
+    )
+    assert {*downloaded, "notes"} == uploaded.keys()
+    published = {path for name in downloaded for path in uploaded[name]}
+    assert published == {"dist/*.whl", "dist/*.tar.gz", "dist/*.tgz", "dist/*.cdx.json"}
 
 
 def test_the_tests_run_on_every_system_and_python_that_is_promised() -> None:
