@@ -54,6 +54,7 @@ def test_the_current_directory_is_searched_first(folder: Path) -> None:
         (":agent", ExitCode.USAGE, "must be given as MODULE:ATTRIBUTE"),
         ("good_agent.py:agent", ExitCode.USAGE, "by its module, not its file: good_agent:agent, "),
         ("./a/good.py:agent", ExitCode.USAGE, "by its module, not its file: a.good:agent, got "),
+        ("/far/good.py:agent", ExitCode.USAGE, "its file: good:agent in /far, got '/far/good.py"),
         ("good_agent:nobody", ExitCode.USAGE, "module good_agent has no attribute 'nobody'"),
         ("good_agent:Shelf.x", ExitCode.USAGE, "module good_agent has no attribute 'Shelf.x'"),
         ("no_such_module:agent", ExitCode.USAGE, "module no_such_module not found in "),

@@ -53,6 +53,36 @@ def test_a_request_has_the_defaults_of_the_client(library: Any) -> None:
 
 
 @LIBRARIES
+def test_a_url_without_a_query_is_parsed_once(
+    library: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = []
+
+    class Counted(library.URL):  # type: ignore[misc]
+        def __init__(self, url: Any) -> None:
+            if isinstance(url, str):
+                parsed.append(url)
+            super().__init__(url)
+
+    plain, secret = "https://agent.example/x", "https://agent.example/x?ticket=1"
+    with library.Client() as client:
+        monkeypatch.setattr(client, "_base_url", Counted("https://agent.example"))
+        parsed.clear()
+        sent = [build_request(client, Request("GET", url, {})) for url in (plain, secret) * 3]
+    assert [str(one.url) for one in sent] == [plain, secret] * 3
+    assert parsed == [plain]  # what may hold a secret is not kept
+
+
+@LIBRARIES
+@pytest.mark.parametrize("path", ["/x", "x?a=1", "https://other.example/x"])
+def test_a_url_is_joined_to_that_of_the_client(library: Any, path: str) -> None:
+    with library.Client(base_url="https://agent.example/v1") as client:
+        found = build_request(client, Request("GET", path, {}))
+    expected = path if "://" in path else f"https://agent.example/v1/{path.lstrip('/')}"
+    assert str(found.url) == expected
+
+
+@LIBRARIES
 def test_a_request_to_another_origin_has_no_default_that_identifies_the_client(
     library: Any,
 ) -> None:

@@ -144,16 +144,19 @@ def build_request(client: Any, request: Request) -> Any:
 
     The read timeout is for the whole head; `begin_body` makes it one for each read.
     """
-    limits = request.timeouts
-    built = client.build_request(
-        request.method,
-        request.url,
+    limits, url = request.timeouts, request.url
+    kind: Any = type(getattr(client, "base_url", url))  # the URL of its library
+    parts = {
+        "method": request.method,
+        # Parsed once, unless it has a query, which may hold a secret.
+        "url": url if "?" in url else _parsed(kind, url),
         # Bytes, because the libraries encode text as ASCII, but the standard requires UTF-8.
-        headers={name: value.encode() for name, value in request.headers.items()},
-        content=request.content,
-        # A tuple, because each library accepts only its own Timeout class.
-        **({"timeout": (limits.connect, limits.read, limits.write, limits.pool)} if limits else {}),
-    )
+        "headers": {name: value.encode() for name, value in request.headers.items()},
+        "content": request.content,
+    }
+    # A tuple, because each library accepts only its own Timeout class.
+    four = (limits.connect, limits.read, limits.write, limits.pool) if limits else None
+    built = client.build_request(**parts, **({"timeout": four} if four else {}))
     timeouts = built.extensions.get("timeout")
     if isinstance(timeouts, dict):
         end = _real_time(request.deadline)
@@ -161,13 +164,12 @@ def build_request(client: Any, request: Request) -> Any:
             timeouts[name] = limited(timeout, end, total=name == "read")
     if not request.without_client_defaults:
         return built
-    return type(built)(
-        request.method,
-        request.url,
-        headers={name: value.encode() for name, value in request.headers.items()},
-        content=request.content,
-        extensions=built.extensions,
-    )
+    return type(built)(**parts, extensions=built.extensions)
+
+
+@lru_cache(maxsize=64)
+def _parsed(kind: Callable[[str], Any], url: str) -> Any:
+    return kind(url)
 
 
 def once(action: Callable[[], None]) -> Callable[[], None]:

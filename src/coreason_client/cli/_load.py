@@ -50,11 +50,12 @@ def load_object(name: str, what: str, example: str) -> object:
             ExitCode.USAGE,
         )
     if module_name.endswith(".py"):
-        module = module_name.removesuffix(".py").strip("./").replace("/", ".")
-        raise Failure(
-            f"{what} must be given by its module, not its file: {module}:{attribute}, got {name!r}",
-            ExitCode.USAGE,
-        )
+        file, folder = Path(module_name).resolve().with_suffix(""), Path.cwd()
+        below = file.is_relative_to(folder)
+        right = f"{'.'.join(file.relative_to(folder).parts) if below else file.name}:{attribute}"
+        where = "" if below else f" in {file.parent}"
+        rule = f"must be given by its module, not its file: {right}{where}"
+        raise Failure(f"{what} {rule}, got {name!r}", ExitCode.USAGE)
     if sys.path[:1] != [str(Path.cwd())]:
         sys.path.insert(0, str(Path.cwd()))
     found: object = _import(module_name)
