@@ -213,6 +213,10 @@ class _GraphTurn:
                 end["position"] = _checkpoint_id(data["config"])
                 if data["next"] and end["position"] != self.position:
                     return {**end, "next": True}
+        if end["asked"] and self.graph.checkpointer:
+            # Of nodes that ran at the same time, the first one of the graph asks.
+            [first, *_] = (await self.graph.aget_state(self.config)).interrupts
+            end["asked"] = self.output.question(first)
         return end
 
     async def _open(self) -> dict[str, Any] | None:
