@@ -145,6 +145,13 @@ def test_a_flaw_of_messages_is_counted(
     assert wrong(inbox_rows([talk(repeated, named, ends)], long=False)) == flaws
 
 
+def test_a_message_whose_sender_gave_up_may_have_arrived() -> None:
+    arrived = talk("0124")
+    assert wrong(inbox_rows([arrived], long=False)) == [MIXED]
+    arrived.unknown.append("4")
+    assert wrong(inbox_rows([arrived], long=False)) == []
+
+
 def test_a_stream_with_messages_that_says_something_else_is_counted() -> None:
     other = talk("012")
     other.answer.texts[1] = "0=something else "

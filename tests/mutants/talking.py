@@ -62,6 +62,27 @@ MUTANTS = (
         (_INBOX,),
     ),
     Mutant(
+        "two tasks read the inbox at the same time",
+        f"{_ENGINE}/_inbox.py",
+        "        if self._is_read:\n",
+        "        if not self._store:\n",
+        (_INBOX,),
+    ),
+    Mutant(
+        "the inbox is read in a step that may be resumed",
+        f"{_ENGINE}/_inbox.py",
+        'step.policy == "resume"',
+        'step.policy == "fail"',
+        (_INBOX,),
+    ),
+    Mutant(
+        "a full inbox takes more",
+        f"{_ENGINE}/_inbox.py",
+        "if len(known) >= MAX_MESSAGES:",
+        "if len(known) > MAX_MESSAGES:",
+        (_INBOX,),
+    ),
+    Mutant(
         "an agent that ends its stream itself does not name what it has not read",
         f"{_ENGINE}/_writer.py",
         "            frame = await self._last_frame(op, packet.p)\n",

@@ -22,6 +22,7 @@ from coreason_client.server import (
     LogUnavailable,
     ServiceRequest,
     SQLiteStreamLog,
+    StepFailed,
     SyncAgentStream,
     running,
 )
@@ -250,6 +251,52 @@ async def test_a_full_inbox_takes_no_more() -> None:
         assert await store.put(InboxMessage(str(number), "x")) == "stored"
     assert await store.put(InboxMessage("more", "x")) == "full"
     assert await store.put(InboxMessage("7", "x")) == "stored"
+
+
+def test_a_sender_learns_that_the_inbox_is_full(serve: Serve) -> None:
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("ready ")
+        await gate.wait()
+        await stream.write(f"{len(await stream.inbox.waiting())}")
+
+    gate = Gate()
+    peer = serve(agent, inbox=True)
+    with peer.open(envelope()) as answer:
+        answer.until(1)
+        codes = [
+            send(peer, answer.stream_id, str(number)).status_code for number in range(MAX_MESSAGES)
+        ]
+        refused = send(peer, answer.stream_id, "more")
+        gate.open()
+        answer.rest()
+    assert set(codes) == {202}
+    assert (refused.status_code, "inbox-full" in refused.json()["type"]) == (429, True)
+    assert answer.text == f"ready {MAX_MESSAGES}"
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_one_task_reads_at_a_time_and_none_where_its_reads_cannot_be_repeated(
+    serve: Serve, durable: bool, tmp_path: Path
+) -> None:
+    """The error comes in the first run too, so nobody meets it only after a restart."""
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("ready ")
+        first = asyncio.ensure_future(anext(stream.inbox))
+        await asyncio.sleep(0)  # it waits now
+        with pytest.raises(RuntimeError, match="only one may read at a time"):
+            await stream.inbox.waiting()
+        await stream.write((await first).text)
+        with pytest.raises(StepFailed, match="cannot be read in a step"):
+            await stream.step("look", stream.inbox.waiting, on_restart="resume")
+
+    log = BACKENDS["sqlite"](Clock(), tmp_path)
+    peer = serve(agent, inbox=True, log=log, durable=durable)
+    with peer.open(envelope()) as answer:
+        answer.until(1)
+        send(peer, answer.stream_id, "hello")
+        answer.rest()
+    assert (answer.text, answer.last.p) == ("ready hello", {"reason": "complete"})
 
 
 @pytest.mark.parametrize("backend", list(BACKENDS))

@@ -164,6 +164,7 @@ class Talkers:
                     talk.accepted.append(name)
                 return True
         self.gave_up += 1
+        talk.unknown.append(name)
         return False
 
     # Several messages of one conversation.

@@ -174,6 +174,7 @@ class Talk:
     ends: str
     accepted: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)  # the sender gave up
     sent_again: int = 0
 
     @property
@@ -229,7 +230,7 @@ def _lost(talk: Talk, known: Counter[str]) -> int:
 
 
 def _mixed(talk: Talk, known: Counter[str]) -> int:
-    return len(known.keys() - set(talk.accepted))
+    return len(known.keys() - {*talk.accepted, *talk.unknown})
 
 
 def _out_of_order(talk: Talk) -> bool:

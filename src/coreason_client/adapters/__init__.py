@@ -25,20 +25,20 @@ class FrameworkAgent(Protocol):
 
 
 class Recognised(NamedTuple):
-    """An agent made of an object of a framework, and what the object is, for a log line."""
+    """The name of the adapter for an object of a framework, and what the object is."""
 
-    agent: AgentFunction
+    adapter: str | None
     words: str
 
 
 _UNCOMPILED = "a StateGraph of LangGraph must be compiled: pass graph.compile()"
 # By the package and the name of a class, which may be a base class of the user's own one: the
 # adapter for its objects and what they are, or None and why they cannot be served.
-_FRAMEWORKS: dict[tuple[str, str], tuple[str | None, str]] = {
-    ("pydantic_ai", "AbstractAgent"): ("pydantic_ai", "an agent of pydantic-ai"),
-    ("langgraph", "Pregel"): ("langgraph", "a graph of LangGraph"),
-    ("langgraph", "StateGraph"): (None, _UNCOMPILED),
-    ("agents", "Agent"): ("openai_agents", "an agent of the OpenAI Agents SDK"),
+_FRAMEWORKS = {
+    ("pydantic_ai", "AbstractAgent"): Recognised("pydantic_ai", "an agent of pydantic-ai"),
+    ("langgraph", "Pregel"): Recognised("langgraph", "a graph of LangGraph"),
+    ("langgraph", "StateGraph"): Recognised(None, _UNCOMPILED),
+    ("agents", "Agent"): Recognised("openai_agents", "an agent of the OpenAI Agents SDK"),
 }
 
 
@@ -54,27 +54,26 @@ def adapted(agent: object, name: str | None = None) -> Any:
     """
     if (found := recognised(agent)) is None:
         return agent
+    if found.adapter is None:
+        raise TypeError(found.words)
+    adapter = importlib.import_module(f"{__name__}.{found.adapter}")
+    made = named(adapter.as_agent(agent), agent)
     extra = {"event": "agent_recognised", "framework": found.words}
     logger.info("%s is %s", name or "the agent", found.words, extra=extra)
     if name is not None:
-        _rename(found.agent, *name.partition(":")[::2])
-    return found.agent
+        _rename(made, *name.partition(":")[::2])
+    return made
 
 
 def recognised(obj: object) -> Recognised | None:
-    """Return the agent made of an object of a framework, None for any other object.
-
-    Raises:
-        TypeError, ValueError: the object is of a framework, but cannot be served.
-        ImportError: a package that the adapter needs is missing.
-    """
-    if (found := _framework(obj)) is None:
-        return None
-    name, words = found
-    if name is None:
-        raise TypeError(words)
-    adapter = importlib.import_module(f"{__name__}.{name}")
-    return Recognised(named(adapter.as_agent(obj), obj), words)
+    """Return what an object of a framework is, None for any other object."""
+    for kind in type(obj).__mro__:
+        package = kind.__module__.partition(".")[0]
+        found = _FRAMEWORKS.get((package, kind.__name__))
+        # Many projects have their own package of this name; only the SDK has a Runner.
+        if found and (package != "agents" or hasattr(sys.modules.get(package), "Runner")):
+            return found
+    return None
 
 
 def named(agent: AgentFunction, obj: Any) -> AgentFunction:
@@ -111,13 +110,3 @@ def imported(module: str, package: str) -> Any:
 def _rename(agent: Callable[..., Any], module: str, name: str) -> None:
     agent.__module__, agent.__qualname__ = module, name
     agent.__name__ = name.rpartition(".")[2]
-
-
-def _framework(obj: object) -> tuple[str | None, str] | None:
-    for kind in type(obj).__mro__:
-        package = kind.__module__.partition(".")[0]
-        found = _FRAMEWORKS.get((package, kind.__name__))
-        # Many projects have their own package of this name; only the SDK has a Runner.
-        if found and (package != "agents" or hasattr(sys.modules.get(package), "Runner")):
-            return found
-    return None

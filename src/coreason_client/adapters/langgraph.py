@@ -26,15 +26,15 @@ from pydantic_core import to_json
 from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..agents._output import MAX_PIECE, PARAGRAPH, Reasoning, as_text, shown, write_text
-from ..agents._prompt import UnreadableError, conversation, earlier_turns
+from ..agents._output import MAX_PIECE, PARAGRAPH, Reasoning, TurnOutput, as_text, shown
+from ..agents._prompt import conversation, earlier_turns, refusing
 from ..errors import ArgumentError
 from ..llm._answer import Tokens
 from ..llm._reply import dump_tokens
 from ..server import AgentStream, AnsweredQuestion, Turn
 from ..server.engine._agent import write_item
 from ..server.engine._conversation import RequestWithHistory, new_messages
-from . import AgentFunction, imported
+from . import AgentFunction, imported, named
 
 __all__ = ["as_agent"]
 
@@ -42,6 +42,7 @@ _MODES: Final = ["messages", "updates", "custom", "checkpoints"]
 _INTERRUPT: Final = "__interrupt__"  # the key of the interrupts among the updates of nodes
 _HISTORY_CHARS: Final = 1_000_000
 _NO_CHECKPOINTER: Final = "checkpointer_missing"
+_CANNOT_ASK = "The graph asks, and nobody can answer: compile it with a checkpointer."
 
 
 def _messages_input(request: ServiceRequest, messages: list[Any]) -> Any:
@@ -60,14 +61,14 @@ def _default_answer(interrupt: Any, answered: AnsweredQuestion) -> Any:
         if (interrupt.response_schema or {}).get("type") == "boolean":
             return answered.approved
         return answered.arguments or answered.text or answered.approved
-    decision: dict[str, Any] = {"type": "approve"}
+    chosen: dict[str, Any] = {"type": "approve"}
     if not answered.approved:
-        decision = {"type": "reject", "message": answered.reason}
+        chosen = {"type": "reject", "message": answered.reason}
     elif answered.arguments is not None and len(actions) == 1:
         action = {"name": actions[0]["name"], "args": answered.arguments}
-        decision = {"type": "edit", "edited_action": action}
-    is_batch = "action_requests" in interrupt.value
-    return {"decisions": [decision] * len(actions)} if is_batch else decision
+        chosen = {"type": "edit", "edited_action": action}
+    batch = {"decisions": [chosen] * len(actions)}
+    return batch if "action_requests" in interrupt.value else chosen
 
 
 def as_agent(
@@ -98,16 +99,12 @@ def as_agent(
         hint = ": call its compile()" if hasattr(graph, "compile") else ""
         raise ArgumentError("graph", f"must be a compiled graph of LangGraph{hint}", graph)
 
+    @refusing
     async def run_graph(request: ServiceRequest, stream: AgentStream) -> None:
-        turn = _GraphTurn(
-            graph, input, subgraphs, answer, request, stream, _MessageWriter(stream, nodes)
-        )
-        try:
-            await turn.run()
-        except UnreadableError as error:
-            await stream.fail("unsupported_content", str(error))
+        output = _MessageWriter(stream, nodes)
+        await _GraphTurn(graph, input, subgraphs, answer, stream, output).run()
 
-    return run_graph
+    return named(run_graph, graph)
 
 
 @dataclass
@@ -122,7 +119,6 @@ class _GraphTurn:
     make_input: Callable[..., Any]
     subgraphs: bool
     make_answer: Callable[..., Any]
-    request: ServiceRequest
     stream: AgentStream
     output: "_MessageWriter"
     config: dict[str, Any] = field(default_factory=dict)
@@ -143,16 +139,15 @@ class _GraphTurn:
         self.config = {"configurable": {"thread_id": thread}}
         self.position = await stream.step("begin", self._begin)
         if self.answered is None:
-            self.given = self.make_input(self.request, await self._messages())
+            self.given = self.make_input(self.stream.request, await self._messages())
         asked = await self._run_graph()
         if asked and not saver:
-            rule = "without a checkpointer nobody can answer: compile it with a checkpointer."
-            await stream.fail(_NO_CHECKPOINTER, f"The graph has asked a question, and {rule}")
+            await stream.fail(_NO_CHECKPOINTER, _CANNOT_ASK)
         elif asked:
             interrupt, question, call_id = asked
             kept = {"thread": thread, "interrupt": interrupt}
             await stream.ask(question, call_id=call_id, state=kept)
-        elif saver and (thread != usual or isinstance(self.request, RequestWithHistory)):
+        elif saver and (thread != usual or isinstance(self.stream.request, RequestWithHistory)):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
 
@@ -161,10 +156,10 @@ class _GraphTurn:
 
         A request that brings its history has its own, because the history may have been edited.
         """
-        owner = self.stream._writer.turns.principal  # of this agent
-        brings = isinstance(self.request, RequestWithHistory)
-        name = [self.stream.stream_id] if brings else ["", self.request.context.session_id]
-        return sha256(to_json([owner, *name])).hexdigest()[:32]
+        brings = isinstance(self.stream.request, RequestWithHistory)
+        name = [self.stream.stream_id] if brings else ["", self.stream.request.context.session_id]
+        # The principal is one of this agent.
+        return sha256(to_json([self.stream._writer.turns.principal, *name])).hexdigest()[:32]
 
     async def _begin(self) -> str | None:
         saved = self.graph.checkpointer and await self.graph.aget_state(self.config)
@@ -172,11 +167,12 @@ class _GraphTurn:
 
     async def _messages(self) -> list[Any]:
         """Return the messages that the thread does not have."""
-        messages, turns = self.request.payload.messages or [], list[Turn]()
+        request, turns = self.stream.request, list[Turn]()
+        messages = request.payload.messages or []
         if self.position is None:
-            turns += await earlier_turns(self.request, self.stream, 50)
+            turns += await earlier_turns(request, self.stream, 50)
         else:
-            messages = [one for one in new_messages(self.request) if one.role is not Role.SYSTEM]
+            messages = [one for one in new_messages(request) if one.role is not Role.SYSTEM]
         sent = conversation(messages, turns, None, _HISTORY_CHARS)
         for call in (call for message in sent for call in message.get("tool_calls", ())):
             call["args"] = call.pop("arguments")
@@ -185,11 +181,11 @@ class _GraphTurn:
     async def _run_graph(self) -> Any:
         """Run the graph; return the question of an interrupt, None at its end."""
         try:
-            while True:
+            end: dict[str, Any] = {"next": True}
+            while end["next"]:
                 end = await self.stream.step("graph", self._superstep, on_restart="resume")
                 self.position, self.answered, self.given = end["position"], None, None
-                if not end["next"]:
-                    return end["asked"]
+            return end["asked"]
         finally:
             if self.events is not None:
                 await self.events.aclose()
@@ -217,12 +213,15 @@ class _GraphTurn:
                 end["position"] = _checkpoint_id(data["config"])
                 if data["next"] and end["position"] != self.position:
                     return {**end, "next": True}
+        if end["asked"] and self.graph.checkpointer:
+            # Of nodes that ran at the same time, the first one of the graph asks.
+            [first, *_] = (await self.graph.aget_state(self.config)).interrupts
+            end["asked"] = self.output.question(first)
         return end
 
     async def _open(self) -> dict[str, Any] | None:
         """Start the graph; return the end of a superstep that an earlier run has completed."""
-        graph, resumed = self.graph, self.stream.resumed
-        given, config = self.given, self.config
+        graph, resumed, given, config = self.graph, self.stream.resumed, self.given, self.config
         if graph.checkpointer:
             state = await graph.aget_state(config)
             # By its id, a checkpoint has no messages of nodes that ended after it.
@@ -277,7 +276,7 @@ class _MessageWriter:
         self._known: set[str | None] = set()  # messages of nodes that have ended
         self._calls: dict[str, str] = {}  # names of the calls without a result
         self._used: Any = None
-        self._reasoning = Reasoning(stream, MAX_PIECE)
+        self._output = TurnOutput(stream, Reasoning(stream, MAX_PIECE))
         self.pieces: list[str] = []
 
     def know(self, values: Any) -> None:
@@ -312,15 +311,14 @@ class _MessageWriter:
             found = [one for one in self._messages_in(data[node]) if one.id not in self._known]
             for message in found if is_kept else ():
                 await self.message(message, node, self.pieces)
-            await self._reasoning.flush()
+            await self._output.reasoning.flush()
             await self._report_usage()
             for message in found:
                 for call in self._add(message):
-                    await self._stream.tool_call(call["name"], shown(call["args"]), call["id"])
+                    await self._output.call(call["name"], call["args"], call["id"])
                 if isinstance(message, self._kinds.ToolMessage):
-                    result, failed = shown(message.content), message.status == "error"
-                    called, name = message.tool_call_id, message.name
-                    await self._stream.tool_result(called, result, failed, name=name)
+                    about = message.name, message.content, message.tool_call_id
+                    await self._output.result(*about, message.status == "error")
 
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""
@@ -334,14 +332,11 @@ class _MessageWriter:
         used, self._used = self._used, None
         if used is not None:
             read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
-            tokens = Tokens(used["input_tokens"], used["output_tokens"], read.get("cache_read", 0))
-            tokens.cache_write = read.get("cache_creation", 0)
-            tokens.reasoning = made.get("reasoning", 0)
+            counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
+            tokens = Tokens(*counts, read.get("cache_creation", 0), 0, made.get("reasoning", 0))
             await self._stream.usage(**dump_tokens(tokens))
 
-    async def message(
-        self, message: Any, node: str | None, pieces: list[str] | None = None
-    ) -> None:
+    async def message(self, message: Any, node: Any, pieces: list[str] | None = None) -> None:
         """Write a piece of a model's message, or a whole one that was not streamed.
 
         `pieces` are those in which it was written before.
@@ -349,17 +344,14 @@ class _MessageWriter:
         if not isinstance(message, self._kinds.AIMessage) or message.id in self._known:
             return
         if message.usage_metadata:
-            add = self._kinds.ai.add_usage
-            self._used = add(self._used, message.usage_metadata)
+            self._used = self._kinds.ai.add_usage(self._used, message.usage_metadata)
         if self._nodes is not None and node not in self._nodes:
             return
         if not isinstance(message.content, str) or message.additional_kwargs:
             for block in message.content_blocks:
                 if block["type"] == "reasoning":
-                    await self._reasoning.add(block.get("reasoning") or "")
-        if text := str(message.text):
-            await self._reasoning.flush()
-            await write_text(self._stream, text, pieces)
+                    await self._output.reasoning.add(block.get("reasoning") or "")
+        await self._output.write(str(message.text), pieces)
 
     def _messages_in(self, value: Any, depth: int = 4) -> Iterator[Any]:
         if isinstance(value, self._kinds.BaseMessage):

@@ -35,8 +35,8 @@ from pydantic_core import from_json, to_json
 
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..agents._output import PARAGRAPH, approval_question, as_text, shown, write_text
-from ..agents._prompt import UnreadableError, conversation, earlier_turns
+from ..agents._output import PARAGRAPH, TurnOutput, as_text, shown
+from ..agents._prompt import conversation, earlier_turns, refusing
 from ..errors import ArgumentError
 from ..llm._reply import dump_tokens
 from ..llm.providers._responses_items import message_text, reasoning_text
@@ -87,26 +87,23 @@ def as_agent(
         raise ArgumentError("agent", "must be an Agent of the OpenAI Agents SDK", agent)
     config = run_config or sdk.RunConfig()
 
+    @refusing
     async def answer(request: ServiceRequest, stream: AgentStream) -> None:
-        run = _SDKRun(sdk, stream, once, None if context is None else context(stream))
+        run = _SDKRun(sdk, stream, once, context and context(stream), TurnOutput(stream))
         copies = _Copies(run)
         made, options = copies.agent(agent), {"max_turns": max_turns, "context": run.context}
         try:
-            given = await run.input(made, history_turns)
-            options["run_config"] = copies.run_config(config)
-            result = sdk.Runner.run_streamed(made, given, **options)
+            options |= {"input": await run.input(made, history_turns)}
+            result = sdk.Runner.run_streamed(made, run_config=copies.run_config(config), **options)
             async for _ in result.stream_events():
                 pass  # the copies of the models have written what readers get
-        except UnreadableError as error:
-            await stream.fail("unsupported_content", str(error))
+            await run.end(result)
         except sdk.MaxTurnsExceeded:
             await stream.fail("max_turns", "The agent has used all its turns without an answer.")
         except sdk.InputGuardrailTripwireTriggered:
             await stream.fail("guardrail", "A guardrail has refused the request.")
         except sdk.OutputGuardrailTripwireTriggered:
             await stream.fail("guardrail", "A guardrail has refused the answer.")
-        else:
-            await run.end(result)
 
     return named(answer, agent)
 
@@ -119,10 +116,10 @@ class _SDKRun:
     stream: AgentStream
     once: Collection[str]
     context: Any
+    output: TurnOutput
     # The names and arguments of calls without a result.
     calls: dict[str, tuple[str, Any]] = field(default_factory=dict)
     rejected: str | None = None
-    wrote: bool = False  # the model has written text
     answers: int = 0
 
     async def input(self, agent: Any, history_turns: int) -> Any:
@@ -141,57 +138,47 @@ class _SDKRun:
         make = partial(self.sdk.RunState.from_json, context_override=self.context)
         state = await make(agent, asked.state["run"])
         for call_id, (name, arguments) in asked.state["calls"].items():
-            await self._show_call(call_id, name, arguments)
+            await self._show_call(name, arguments, call_id)
         [item] = [item for item in state.get_interruptions() if item.call_id == asked.call_id]
         if asked.approved and asked.arguments is None:
             state.approve(item)
             return state
         # The SDK cannot change a call, so the model must make another one.
         wanted = f"Not called. The user wants other arguments: {as_text(asked.arguments)}"
-        reason = wanted if asked.approved else asked.reason or None
-        state.reject(item, rejection_message=reason)
+        state.reject(item, rejection_message=wanted if asked.approved else asked.reason or None)
         self.rejected = asked.call_id
         return state
 
     async def end(self, result: Any) -> None:
         """Write what is missing after a run, and ask if a call needs an approval."""
         outputs = [item for item in result.new_items if item.type == "tool_call_output_item"]
-        await self._show_results(self._results([item.to_input_item() for item in outputs]))
+        for ended in self._results(item.to_input_item() for item in outputs):
+            await self.output.result(*ended)
         if result.interruptions:
             await self._ask(result.interruptions[0], result.to_state().to_json())
         elif outputs and result.new_items[-1] is outputs[-1] and result.final_output is not None:
             # A tool has ended the run, so no model has written the answer.
-            text = PARAGRAPH * self.wrote + as_text(result.final_output)
-            await write_text(self.stream, text)
+            await self.output.write(as_text(result.final_output))
 
     async def _ask(self, item: Any, state: dict[str, Any]) -> None:
         """Ask for the approval of a call; the next run asks for that of another one."""
         if item.call_id not in self.calls:  # an agent that is a tool has made it
-            arguments = _arguments({"arguments": item.arguments})
-            await self._show_call(item.call_id, item.name, arguments)
+            await self._show_call(item.name, item.arguments, item.call_id)
         state["context"]["context"] = None  # it may have secrets, and is made again
-        if self.wrote:
-            await self.stream.write(PARAGRAPH)
-        question = approval_question(item.name, item.arguments or "{}")
         stored = {"run": state, "calls": self.calls}
-        await self.stream.ask(question, call_id=item.call_id, state=stored)
+        await self.output.ask(item.name, item.arguments or "{}", item.call_id, stored)
 
-    async def _show_call(self, call_id: str, name: str, arguments: Any) -> None:
+    async def _show_call(self, name: str, arguments: Any, call_id: str) -> None:
         self.calls[call_id] = name, arguments
-        await self.stream.tool_call(name, arguments, call_id)
+        await self.output.call(name, arguments, call_id)
 
-    def _results(self, items: Iterable[Any]) -> list[tuple[str, Any, str]]:
-        """Return the ids, results and names of calls that had no result."""
+    def _results(self, items: Iterable[Any]) -> list[tuple[str, Any, str, bool]]:
+        """Return what readers get of the results of calls that had none."""
         return [
-            (item["call_id"], item.get("output"), self.calls.pop(item["call_id"])[0])
+            (self.calls.pop(id_)[0], item.get("output"), id_, id_ == self.rejected)
             for item in items
-            if item.get("call_id") in self.calls and item["type"].endswith("_output")
+            if (id_ := item.get("call_id")) in self.calls and item["type"].endswith("_output")
         ]
-
-    async def _show_results(self, results: Iterable[tuple[str, Any, str]]) -> None:
-        for call_id, value, name in results:
-            failed = call_id == self.rejected
-            await self.stream.tool_result(call_id, shown(value), failed, name=name)
 
     # Called by the copies of models and tools.
 
@@ -203,48 +190,34 @@ class _SDKRun:
                 yield event
             return
         handoffs = {handoff.tool_name: handoff.agent_name for handoff in given[5]}
-        answer, results = _Answer(self.stream, handoffs, self.wrote), self._results(given[1])
-
-        async def events() -> AsyncIterator[Any]:
-            await self._show_results(results)
-            async for event in received:
-                await answer.show(event)
-                yield event
-
-        async def response() -> Any:
-            async for _ in events():
-                pass
-            return answer.response
-
+        answer = _Answer(self, received, self._results(given[1]), handoffs)
+        self.output.begin()
         self.answers += 1
         if self.stream.durable:
-            answer.response = await self.stream.step("model", response, key=str(self.answers))
+            answer.response = await self.stream.step("model", answer.whole, key=str(self.answers))
             if answer.response is not None:  # otherwise the SDK says what is missing
                 completed = imported("openai.types.responses", _PACKAGE).ResponseCompletedEvent
                 last = {"type": _COMPLETED, "sequence_number": 0, "response": answer.response}
                 yield completed.model_construct(**last)
         else:
-            async for event in events():
+            async for event in answer.events():
                 yield event
-        self._record(answer)
-
-    def _record(self, answer: "_Answer") -> None:
-        """Record the calls and the text of an answer, which an earlier process may have written."""
+        # An earlier process may have written the answer.
         for item in (answer.response or {}).get("output", ()):
-            self.wrote |= bool(_text(item))
-            if item.get("call_id") and _name(item) not in answer.handoffs:
+            self.output.has_text |= bool(_text(item))
+            if item.get("call_id") and _name(item) not in handoffs:
                 self.calls[item["call_id"]] = _name(item), _arguments(item)
 
     async def invoke(self, tool: Any, call: Callable[[], Any], call_id: str) -> Any:
         """Call a tool, in a durable run in a step."""
 
         async def output() -> Any:
-            _in_tool.set(True)  # the SDK makes each call in its own task
             value = await call()
-            return _plain(value) if durable and tool.output_json_schema is None else value
+            return _plain(value) if tool.output_json_schema is None else value
 
-        if not (durable := self.stream.durable):
-            return await output()
+        _in_tool.set(True)  # the SDK makes each call in its own task
+        if not self.stream.durable:
+            return await call()
         # Calls run at the same time, and their ids may have any characters.
         key = sha256(call_id.encode()).hexdigest()[:32]
         policy: Any = "fail" if tool.name in self.once else "rerun"
@@ -255,17 +228,32 @@ class _SDKRun:
 class _Answer:
     """Writes one answer of a model: its text, its reasoning, its calls and its usage."""
 
-    stream: AgentStream
+    run: _SDKRun
+    received: AsyncIterator[Any]
+    results: list[Any]  # of the calls before it
     handoffs: dict[str, str]
-    apart: bool  # there is text before this answer
     streamed: bool = False  # the text of the current item was written
     items: dict[int, dict[str, Any]] = field(default_factory=dict)
     response: Any = None  # as JSON
 
-    async def show(self, event: Any) -> None:
-        """Write what readers get of an event."""
+    async def events(self) -> AsyncIterator[Any]:
+        """Write the answer, and yield its events."""
+        for result in self.results:
+            await self.run.output.result(*result)
+        async for event in self.received:
+            await self._show(event)
+            yield event
+
+    async def whole(self) -> Any:
+        """Write the answer, and return it as JSON."""
+        async for _ in self.events():
+            pass
+        return self.response
+
+    async def _show(self, event: Any) -> None:
         if event.type in _TEXT:
-            await self._write(event.delta)
+            await self.run.output.write(event.delta)
+            self.streamed = True
         elif event.type == "response.output_item.done":
             await self._show_item(event.output_index, _dump(event.item))
         elif event.type == _COMPLETED:
@@ -277,30 +265,25 @@ class _Answer:
             output = [item for _, item in sorted(self.items.items())]
             self.response = {**response, "output": output, "instructions": None, "tools": []}
             if tokens := tokens_of(response):
-                await self.stream.usage(**dump_tokens(tokens), model=response["model"] or None)
-
-    async def _write(self, text: str) -> None:
-        before = PARAGRAPH if self.apart and not self.streamed else ""
-        self.apart = self.streamed = True
-        await write_text(self.stream, before + text)
+                await self.run.stream.usage(**dump_tokens(tokens), model=response["model"] or None)
 
     async def _show_item(self, number: int, item: dict[str, Any]) -> None:
         self.items[number], name = item, _name(item)
         if item["type"] == "message" and not self.streamed:
-            await self._write(_text(item))
+            await self.run.output.write(_text(item))
         elif item["type"] == "reasoning":
             for paragraph in filter(None, reasoning_text(item).split(PARAGRAPH)):
-                await self.stream.thought(shown(paragraph))
+                await self.run.stream.thought(shown(paragraph))
         elif name in self.handoffs:
-            await self.stream.progress(f"Handoff to {self.handoffs[name]}", status="complete")
+            await self.run.stream.progress(f"Handoff to {self.handoffs[name]}", status="complete")
         elif item["type"].endswith("_call"):
             call_id = item.get("call_id") or item["id"]
-            await self.stream.tool_call(name, _arguments(item), call_id)
+            await self.run.output.call(name, _arguments(item), call_id)
             if not item.get("call_id"):  # the provider has run it
                 value = item.get("error") or item.get("output") or item["status"]
-                failed = bool(item.get("error"))
-                await self.stream.tool_result(call_id, shown(value), failed, name=name)
+                await self.run.output.result(name, value, call_id, bool(item.get("error")))
         self.streamed = False
+        self.run.output.begin()
 
 
 class _Copies:
@@ -332,16 +315,14 @@ class _Copies:
             # Without its settings it would get those of the other model.
             model = {"model": self._model(agent.model), "model_settings": agent.model_settings}
             made = agent.clone(tools=tools, handoffs=[], **model)
-            get_mcp_tools = made.get_mcp_tools
-
-            async def mcp_tools(context: Any) -> list[Any]:
-                return [self._tool(tool) for tool in await get_mcp_tools(context)]
-
-            made.get_mcp_tools = mcp_tools
+            made.get_mcp_tools = partial(self._mcp_tools, made.get_mcp_tools)
             # A handoff may lead back to this agent.
             self._agents |= {id(agent): (agent, made), id(made): (made, made)}
             made.handoffs = [self._handoff(handoff) for handoff in agent.handoffs]
         return self._agents[id(agent)][1]
+
+    async def _mcp_tools(self, get_mcp_tools: Any, context: Any) -> list[Any]:
+        return [self._tool(tool) for tool in await get_mcp_tools(context)]
 
     def _handoff(self, handoff: Any) -> Any:
         if not isinstance(handoff, self._run.sdk.Handoff):
@@ -397,12 +378,9 @@ def _name(item: dict[str, Any]) -> str:
 
 
 def _arguments(item: dict[str, Any]) -> Any:
-    """Return what readers see of the arguments of a call."""
+    """Return the arguments of a call, usually as JSON."""
     others = {key: value for key, value in item.items() if key not in _NOT_ARGUMENTS}
-    given: Any = item.get("arguments", others)
-    with suppress(ValueError, TypeError):
-        given = from_json(given)
-    return shown(given)
+    return item.get("arguments", others)
 
 
 def _plain(value: Any) -> Any:

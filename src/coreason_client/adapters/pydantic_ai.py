@@ -28,8 +28,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 from coreason_manifest.definitions.message import BlobPart, MessagePart, Role, TextPart, UriPart
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..agents._output import PARAGRAPH, Reasoning, approval_question, as_text, shown, write_text
-from ..agents._prompt import earlier_turns
+from ..agents._output import PARAGRAPH, Reasoning, TurnOutput, as_text
+from ..agents._prompt import UnreadableError, earlier_turns, refusing
 from ..errors import ArgumentError
 from ..llm._answer import Tokens
 from ..llm._reply import dump_tokens
@@ -77,6 +77,7 @@ def as_agent(
         run_options.setdefault("output_type", [*outputs, requests])
     make_run = partial(_Run, obj, streams_text, thoughts, on_restart)
 
+    @refusing
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:
         run = make_run(stream)
         answered = await stream.answered_question()
@@ -110,10 +111,12 @@ class _Run:
     thoughts: bool
     on_restart: str
     stream: AgentStream
-    has_text: bool = False  # the model has written some
 
-    async def conversation(self, limit: int) -> dict[str, Any] | None:
-        """Return the question and the earlier messages; None after an error if there is none."""
+    def __post_init__(self) -> None:
+        self.output = TurnOutput(self.stream, Reasoning(self.stream if self.thoughts else None))
+
+    async def conversation(self, limit: int) -> dict[str, Any]:
+        """Return the question and the earlier messages."""
         requested = self.stream.request.payload.messages or []
         turns = await earlier_turns(self.stream.request, self.stream, limit)
         kinds, history, asked = _import("messages"), list[Any](), list[Any]()
@@ -126,8 +129,7 @@ class _Run:
                 history.append(kinds.ModelResponse([kinds.TextPart(message.text)]))
                 asked = []
         if not asked:
-            await self.stream.fail("unsupported_content", "The request has no question.")
-            return None
+            raise UnreadableError("The request has no question.")
         systems = PARAGRAPH.join(one.text for one in requested if one.role is Role.SYSTEM)
         given = {"user_prompt": _prompt(asked), "message_history": history}
         return given | ({"instructions": systems} if systems else {})
@@ -141,8 +143,7 @@ class _Run:
             answer = ["ToolApproved", {"override_args": answered.arguments}]
         answers = {**state["answers"], answered.call_id: answer}
         if pending:
-            name, arguments, call_id = pending[0]
-            await self.stream.tool_call(name, shown(arguments), call_id)
+            await self.output.call(*pending[0])
             await self._ask({**state, "pending": pending, "answers": answers})
             return None
         approvals = {key: getattr(tools, kind)(**given) for key, (kind, given) in answers.items()}
@@ -152,7 +153,7 @@ class _Run:
 
     async def _ask(self, state: dict[str, Any]) -> None:
         name, arguments, call_id = state["pending"][0]
-        await self.stream.ask(approval_question(name, arguments), call_id=call_id, state=state)
+        await self.output.ask(name, arguments, call_id, state)
 
     def capabilities(self) -> list[Any]:
         """Return what is added to the agent for this run."""
@@ -168,7 +169,7 @@ class _Run:
         if not self.stream.durable:
             events = self._written(events)
         async for event in events:
-            self.has_text |= self.streams_text and bool(_piece(event, "text"))
+            self.output.has_text |= self.streams_text and bool(_piece(event, "text"))
             if event.event_kind == "function_tool_call":
                 await self._show_call(event.part)
             elif event.event_kind == "function_tool_result":
@@ -182,38 +183,36 @@ class _Run:
 
     async def _written(self, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Write the text and the reasoning of one answer of the model; yield its events."""
-        reasoning, kind, apart = Reasoning(self.stream if self.thoughts else None), "", ""
+        kind = ""
         async for event in events:
             if event.event_kind == "part_start":
-                # The texts of two answers would run together; pydantic-ai itself joins parts so.
                 before, kind = kind, event.part.part_kind
-                apart = PARAGRAPH if kind == "text" != before and self.has_text else apart
+                if kind == "text" != before:  # pydantic-ai itself joins texts so
+                    self.output.begin()
                 if kind == "builtin-tool-return":  # of a tool that the provider executes
                     await self._show_result(event.part)
             elif event.event_kind == "part_end" and event.part.part_kind == "builtin-tool-call":
                 await self._show_call(event.part)
-            await reasoning.add(_piece(event, "thinking"))
-            if self.streams_text and (piece := _piece(event, "text")):
-                await reasoning.flush()
-                await write_text(self.stream, apart + piece)
-                self.has_text, apart = True, ""
+            await self.output.reasoning.add(_piece(event, "thinking"))
+            if self.streams_text:
+                await self.output.write(_piece(event, "text"))
             yield event
-        await reasoning.flush()
+        await self.output.reasoning.flush()
 
     async def _show_call(self, part: Any) -> None:
-        await self.stream.tool_call(part.tool_name, shown(part.args_as_dict()), part.tool_call_id)
+        await self.output.call(part.tool_name, part.args_as_dict(), part.tool_call_id)
 
     async def _show_result(self, part: Any) -> None:
-        value, failed = shown(part.content), part.outcome != "success"
-        await self.stream.tool_result(part.tool_call_id, value, failed, name=part.tool_name)
+        about = part.tool_name, part.content, part.tool_call_id
+        await self.output.result(*about, failed=part.outcome != "success")
 
     async def finish(self, result: Any) -> None:
         """Write the output as far as readers do not have it, the usage, and a question."""
         output, stream = result.output, self.stream
         asks = isinstance(output, _import("tools").DeferredToolRequests)
-        apart = PARAGRAPH if self.has_text else ""
         if not (asks or (self.streams_text and output == result.response.text)):
-            await write_text(stream, apart + as_text(output))
+            self.output.begin()
+            await self.output.write(as_text(output))
         used, response = result.usage, result.response
         cached, reasoning = used.cache_read_tokens, used.details.get("reasoning_tokens", 0)
         tokens = Tokens(used.input_tokens, used.output_tokens, cached, used.cache_write_tokens)
@@ -224,7 +223,6 @@ class _Run:
         if asks and output.calls:
             await stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
         elif asks:
-            await write_text(stream, apart)
             pending = [(c.tool_name, c.args_as_dict(), c.tool_call_id) for c in output.approvals]
             messages = json.loads(result.all_messages_json())
             await self._ask({"messages": messages, "pending": pending, "answers": {}})

@@ -5,9 +5,10 @@ that are longer than such a piece, readers get the beginning.
 """
 
 from collections.abc import MutableSequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import from_json, to_json, to_jsonable_python
 
 if TYPE_CHECKING:
     from ..server import AgentStream
@@ -16,6 +17,7 @@ __all__ = [
     "MAX_PIECE",
     "PARAGRAPH",
     "Reasoning",
+    "TurnOutput",
     "approval_question",
     "as_text",
     "shown",
@@ -57,6 +59,52 @@ def approval_question(name: str, arguments: Any) -> str:
     from ..server._names import approval_question as asked  # there is a server, and only now
 
     return asked(name, shown(as_text(arguments)))
+
+
+class TurnOutput:
+    """Writes what an agent of another library does: texts, reasoning, tool calls and questions.
+
+    A blank line separates the texts of two answers. Reasoning precedes the text that follows it.
+
+    Attributes:
+        has_text: an answer has text, which an earlier process may have written.
+        reasoning: that of the model.
+    """
+
+    def __init__(self, stream: "AgentStream", reasoning: "Reasoning | None" = None) -> None:
+        self._stream = stream
+        self.reasoning = reasoning or Reasoning(None)
+        self._before = ""
+        self.has_text = False
+
+    def begin(self) -> None:
+        """Begin another answer."""
+        self._before = PARAGRAPH if self.has_text else ""
+
+    async def write(self, text: str, earlier: MutableSequence[str] | None = None) -> None:
+        """Write a piece of the answer, in the pieces in which an earlier run has written it."""
+        if text:
+            await self.reasoning.flush()
+            before, self._before, self.has_text = self._before, "", True
+            await write_text(self._stream, before + text, earlier)
+
+    async def call(self, name: str, arguments: Any, call_id: str) -> None:
+        """Report a call of a tool; arguments as text are JSON, if they can be parsed."""
+        if isinstance(arguments, str):
+            with suppress(ValueError):
+                arguments = from_json(arguments)
+        await self._stream.tool_call(name, shown(arguments), call_id)
+
+    async def result(self, name: str, value: Any, call_id: str, failed: bool) -> None:
+        """Report the result of a call, or its error."""
+        await self._stream.tool_result(call_id, shown(value), failed, name=name)
+
+    async def ask(self, name: str, arguments: Any, call_id: str, state: Any) -> None:
+        """Ask whether a tool may be called, and end the stream."""
+        if self.has_text:
+            await self._stream.write(PARAGRAPH)
+        question = approval_question(name, arguments)
+        await self._stream.ask(question, call_id=call_id, state=state)
 
 
 class Reasoning:

@@ -11,8 +11,9 @@ Earlier turns:
 import json
 import re
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import wraps
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,9 @@ from ..llm._call import audio_format
 if TYPE_CHECKING:
     from ..server import AgentStream, Turn
 
-__all__ = ["UnreadableError", "conversation", "earlier_turns"]
+    _Agent = Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]
+
+__all__ = ["UnreadableError", "conversation", "earlier_turns", "refusing"]
 
 _PARAGRAPH = "\n\n"
 MEDIA_LENGTH = 4000
@@ -47,6 +50,19 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
 
 class UnreadableError(Exception):
     """A request has content that cannot be sent to a model; the message is for readers."""
+
+
+def refusing(agent: "_Agent") -> "_Agent":
+    """Return an agent that refuses a request whose content cannot be sent to its model."""
+
+    @wraps(agent)
+    async def run(request: ServiceRequest, stream: "AgentStream") -> None:
+        try:
+            await agent(request, stream)
+        except UnreadableError as error:
+            await stream.fail("unsupported_content", str(error))
+
+    return run
 
 
 async def earlier_turns(

@@ -40,7 +40,7 @@ from ..llm.errors import LLMError
 from ..llm.tools._given_tools import GivenTools, given_tools_async
 from ..llm.tools._run_machine import RunLimits
 from ._answer import AnswerFailed, AnswerWriter, ToolRun, waiting_run
-from ._prompt import UnreadableError, conversation, earlier_turns
+from ._prompt import conversation, earlier_turns, refusing
 
 if TYPE_CHECKING:
     from ..llm import MCPServer
@@ -201,6 +201,7 @@ def llm_agent(
         tell_errors=tell_errors,
     )
 
+    @refusing
     async def llm(request: ServiceRequest, stream: "AgentStream") -> None:
         await agent.answer(request, stream)
 
@@ -238,13 +239,8 @@ class _ModelAgent:
                 return
         turns = await earlier_turns(request, stream, self.history_turns)
         earlier = [turn for turn in turns if turn.outcome not in _REJECTED]
-        try:
-            requested = request.payload.messages or []
-            messages = conversation(requested, earlier, self.system, self.history_chars)
-        except UnreadableError as error:
-            await stream.fail(_UNSUPPORTED, str(error))
-            return
-
+        requested = request.payload.messages or []
+        messages = conversation(requested, earlier, self.system, self.history_chars)
         if self.tools is not None:
             await self._run(messages, stream, self.tools)
             return

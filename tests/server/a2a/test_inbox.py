@@ -13,12 +13,14 @@ from a2a.compat.v0_3.grpc_transport import CompatGrpcTransport
 from a2a.types import GetTaskRequest, Message, Part, Role, SendMessageRequest, TaskState
 from a2a.utils.errors import UnsupportedOperationError
 
-from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
+from coreason_client.server import AgentApp, AgentStream, InboxMessage, ServiceRequest, running
 from coreason_client.server.a2a import A2A
+from coreason_client.server.engine._inbox import InboxStore, PutResult
 from tests.preloaded import PROJECT, PipedProcess
 
 from ..aio import LIMIT
 from ..log.task_stores import maker
+from ..peer import Gate
 from .clients.test_sdk import INTERFACES, connected
 
 
@@ -86,6 +88,50 @@ def test_a_working_task_gets_messages_over_every_interface(
     app = AgentApp(talking, a2a=settings, inbox=True, api_keys=["ann-key"])
     with running(app) as server:
         assert asyncio.run(asyncio.wait_for(talk(server.url), LIMIT)).endswith("a b stop ")
+
+
+@pytest.mark.parametrize("ends", ["asks", "returns"])
+def test_a_message_to_a_task_whose_turn_has_just_ended(
+    ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task still says that it works: the message is its next turn, or it is refused."""
+    gate, put = Gate(), InboxStore.put
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        if stream.question != "hello":
+            await stream.write(f"answered {stream.question}")
+            return
+        await stream.write("ready ")
+        await gate.wait()
+        if ends == "asks":
+            await stream.ask("More?")
+
+    async def put_late(store: InboxStore, message: InboxMessage) -> PutResult:
+        gate.open()
+        while (await store._log.meta(store._stream_id)).outcome is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return await put(store, message)
+
+    async def talk(url: str) -> str:
+        async with httpx.AsyncClient(timeout=LIMIT) as http:
+            events = (await client_of(url, http, streaming=True)).send_message(said("hello"))
+            task = await _task_of(events)
+            sender = await client_of(url, http, streaming=False)
+            [_ async for _ in sender.send_message(said("more", task))]
+            [_ async for _ in events]
+            while True:
+                found = await sender.get_task(GetTaskRequest(id=task.id))
+                if found.status.state == TaskState.TASK_STATE_COMPLETED:
+                    return "".join(part.text for one in found.artifacts for part in one.parts)
+                await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(InboxStore, "put", put_late)
+    with running(AgentApp(agent, a2a=True, inbox=True)) as server:
+        if ends == "asks":
+            assert asyncio.run(asyncio.wait_for(talk(server.url), LIMIT)).endswith("answered more")
+        else:
+            with pytest.raises(UnsupportedOperationError, match="The task is COMPLETED"):
+                asyncio.run(asyncio.wait_for(talk(server.url), LIMIT))
 
 
 PROGRAM = """
