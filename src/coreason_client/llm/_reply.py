@@ -114,20 +114,20 @@ def generate_flow(attempts: Attempts[CallPlan], parse_as: Any = None) -> Flow[Re
     Raises:
         LLMError: no attempt succeeded.
     """
-    pause, unfinished = _FIRST_POLL, None
+    pause, unfinished = _FIRST_POLL, ""
     try:
         while True:
             found: Any = yield from call_flow(attempts, _read_or_wait, parse_as)
             if not isinstance(found, _Unfinished):
                 response: Response = found
                 return attempts.record_success(response)
-            unfinished = found.id
+            unfinished = found
             if not attempts.plan.free:
                 attempts.plan = attempts.plan.polled(unfinished)
             yield Wait(min(pause, max(attempts.seconds_left(), 0.0)))
             pause = min(2 * pause, _LONGEST_POLL)
     except LLMTimeoutError as error:
-        if unfinished is not None:
+        if unfinished:
             error.add_note(f"background_answer({unfinished!r}) reads the answer later")
         raise
 
@@ -138,11 +138,10 @@ _RUNNING = ("queued", "in_progress")  # the states of a background response that
 _FIRST_POLL, _LONGEST_POLL = 1.0, 10.0  # seconds before it is read again
 
 
-@dataclass(frozen=True, slots=True)
-class _Unfinished:
-    """A background response that has not ended."""
+class _Unfinished(str):
+    """The id of a background response that has not ended."""
 
-    id: str
+    __slots__ = ()
 
 
 @dataclass(slots=True)
