@@ -73,6 +73,7 @@ __all__ = [
     "partial",
     "read_answer",
     "read_reply",
+    "reply_reader",
     "usage_of",
     "wrong_body",
 ]
@@ -175,6 +176,28 @@ def json_reply(
     if not isinstance(reply, accepted):
         return malformed_failure(route, head, wrong_body(head, body), body, retryable=True)
     return JSONReply(head, body, reply)
+
+
+def reply_reader(
+    read: Callable[[PlanT, JSONReply], Value], accepted: type | tuple[type, ...] = dict
+) -> ReadReply[Value]:
+    """Return what reads replies in `call_flow`; `read` returns the value of a success.
+
+    A reply that `read` finds malformed is a failure, like one that `json_reply` does not accept.
+    """
+
+    def read_or_fail(
+        plan: PlanT, result: Reply | TransportFailure | None, seconds: float
+    ) -> Value | FailedAttempt:
+        reply = json_reply(plan.route, result, seconds, accepted=accepted)
+        if isinstance(reply, FailedAttempt):
+            return reply
+        try:
+            return read(plan, reply)
+        except Malformed as error:
+            return malformed_failure(plan.route, reply.head, error, reply.body)
+
+    return read_or_fail
 
 
 def wrong_body(head: ResponseHead, body: bytes) -> str:

@@ -235,14 +235,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
             LLMError: there is no answer. `conversation` and `usage` of all these errors show how
                 far the run came.
         """
-        call_options: dict[str, Any] = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "response_format": response_format,
-            **options,
-        }
-        return await self._new_run(messages, tools, call_options).result()
+        asked = model, temperature, max_tokens, response_format, {**options}
+        return await self._new_run(messages, tools, *asked).result()
 
     def run_stream(
         self,
@@ -270,14 +264,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         Raises:
             LLMRequestError: an argument is wrong.
         """
-        call_options: dict[str, Any] = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "response_format": response_format,
-            **options,
-        }
-        return self._new_run(messages, tools, call_options).stream()
+        asked = model, temperature, max_tokens, response_format, {**options}
+        return self._new_run(messages, tools, *asked).stream()
 
     async def embed(
         self,
@@ -449,9 +437,19 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         self,
         messages: Messages,
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None",
+        model: str,
+        temperature: float | None,
+        max_tokens: int | None,
+        response_format: Any,
         options: dict[str, Any],
     ) -> "AsyncRun":
-        return _run_class()(cast("AsyncModelClient", self), messages, tools, options)
+        named = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "response_format": response_format,
+        }
+        return _run_class()(cast("AsyncModelClient", self), messages, tools, named | options)
 
     async def _deltas(
         self, attempts: Attempts[CallPlan], machine: AnswerMachine, reading: Reading

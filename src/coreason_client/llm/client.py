@@ -237,14 +237,8 @@ class LLMClient(ClientBase, ClientCore):
             LLMError: there is no answer. `conversation` and `usage` of all these errors show how
                 far the run came.
         """
-        call_options: dict[str, Any] = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "response_format": response_format,
-            **options,
-        }
-        return self._new_run(messages, tools, call_options).result()
+        asked = model, temperature, max_tokens, response_format, {**options}
+        return self._new_run(messages, tools, *asked).result()
 
     def run_stream(
         self,
@@ -272,14 +266,8 @@ class LLMClient(ClientBase, ClientCore):
         Raises:
             LLMRequestError: an argument is wrong.
         """
-        call_options: dict[str, Any] = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "response_format": response_format,
-            **options,
-        }
-        return self._new_run(messages, tools, call_options).stream()
+        asked = model, temperature, max_tokens, response_format, {**options}
+        return self._new_run(messages, tools, *asked).stream()
 
     def embed(
         self,
@@ -449,9 +437,19 @@ class LLMClient(ClientBase, ClientCore):
         self,
         messages: Messages,
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None",
+        model: str,
+        temperature: float | None,
+        max_tokens: int | None,
+        response_format: Any,
         options: dict[str, Any],
     ) -> "Run":
-        return _run_class()(cast("ModelClient", self), messages, tools, options)
+        named = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "response_format": response_format,
+        }
+        return _run_class()(cast("ModelClient", self), messages, tools, named | options)
 
     def _deltas(
         self, attempts: Attempts[CallPlan], machine: AnswerMachine, reading: Reading
