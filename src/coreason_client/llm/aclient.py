@@ -318,8 +318,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         from ._models import models_flow  # most programs do not need it
 
         attempts = self._new_attempts([self._models_plan(provider)])
-        with attempts.observer:
-            return await self._run_flow(models_flow(attempts), attempts)
+        return await self._run_observed(models_flow(attempts), attempts)
 
     async def count_tokens(
         self,
@@ -349,8 +348,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         if plan is None:
             return estimated_count(call)
         attempts = self._new_attempts([plan])
-        with attempts.observer:
-            return await self._run_flow(call_flow(attempts, read_count), attempts)
+        return await self._run_observed(call_flow(attempts, read_count), attempts)
 
     async def batch(
         self, requests: Sequence[Mapping[str, Any]], model: str = DEFAULT_MODEL
@@ -373,8 +371,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
 
         plans = batch_plans(self, requests, model)
         attempts = self._new_attempts([first_plan(plans)], 2)
-        with attempts.observer:
-            id_ = await self._run_flow(submit_flow(attempts, plans), attempts)
+        id_ = await self._run_observed(submit_flow(attempts, plans), attempts)
         return AsyncBatch(self, f"{self._model_or_default(model)}#{id_}")
 
     async def upload(
@@ -402,8 +399,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         route, reading = side_route(self, model), ReadFile(file, filename)
         await reading.perform_async()
         attempts = self._new_attempts([upload_plan(route, reading)], 3)
-        with attempts.observer:
-            return await self._run_flow(upload_flow(attempts, reading), attempts)
+        return await self._run_observed(upload_flow(attempts, reading), attempts)
 
     async def delete_file(self, part: Mapping[str, Any], model: str = DEFAULT_MODEL) -> None:
         """Delete a file that `upload` has stored.
@@ -420,8 +416,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         from ._files import delete_plan, read_json  # most programs do not need it
 
         attempts = self._new_attempts([delete_plan(side_route(self, model), part)])
-        with attempts.observer:
-            await self._run_flow(call_flow(attempts, read_json), attempts)
+        await self._run_observed(call_flow(attempts, read_json), attempts)
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
@@ -469,6 +464,11 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
                     yield delta
         finally:
             await run_async(machine.close_flow(), session.sender(whole=True))
+
+    async def _run_observed(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
+        """Run a flow, and let the hooks and the telemetry see its requests."""
+        with attempts.observer:
+            return await self._run_flow(flow, attempts)
 
     async def _run_flow(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
         """Run a flow as soon as fewer than `max_concurrency` calls are running."""
