@@ -66,12 +66,12 @@ def durable_stream() -> Any:
     The context variables of an agent are also those of its threads, which may have their own event
     loop.
     """
+    agent = _agent.get()
+    if agent is None or not agent.durable:
+        return None
     from asyncio import get_running_loop
 
-    agent = _agent.get()
-    if agent is None or not agent.durable or get_running_loop() is not agent.loop:
-        return None
-    return agent.stream
+    return agent.stream if get_running_loop() is agent.loop else None
 
 
 def durable_sync_stream() -> Any:

@@ -135,7 +135,8 @@ async def run_async(flow: Flow[Item], sender: AsyncOpener, limit: int = MAX_BODY
                     await _wait_or_act(sender, step)
                     continue
                 start = time.monotonic()
-                response = await sender.open(step.as_a_whole())
+                step.whole = True
+                response = await sender.open(step)
                 try:
                     if response.head.status >= 300:  # error bodies are truncated
                         result = Reply(response.head, await response.read(MAX_BODY_BYTES))

@@ -117,7 +117,8 @@ def run(flow: Flow[Item], sender: SyncOpener, limit: int = MAX_BODY_BYTES) -> It
                     _wait_or_act(sender, step)
                     continue
                 start = time.monotonic()
-                response = sender.open(step.as_a_whole())
+                step.whole = True
+                response = sender.open(step)
                 try:
                     if response.head.status >= 300:  # error bodies are truncated
                         result = Reply(response.head, response.read(MAX_BODY_BYTES))

@@ -227,14 +227,6 @@ class Request:
         limits = self.timeouts or _NO_LIMITS
         return replace(self, timeouts=limits.within(left), deadline=deadline)
 
-    def as_a_whole(self) -> "Request":
-        """Return the request with its read timeout as a limit for the whole response."""
-        if type(self) is not Request:
-            return replace(self, whole=True)
-        # Every call does this, and `replace` takes four times as long.
-        before = (self.method, self.url, self.headers, self.content, self.timeouts)
-        return Request(*before, self.without_client_defaults, self.deadline, whole=True)
-
 
 @dataclass(slots=True)
 class ResponseHead:

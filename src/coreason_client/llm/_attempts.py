@@ -125,11 +125,12 @@ class Attempts(Generic[PlanT]):
         """
         wait, self._wait = self._wait, None
         gate = None if self.plan.free else self.gate
+        now = self.policy.clock()
+        left = self.seconds_left(now)
         if wait is None and not self.plan.free:
-            wait = self._held_wait(self._held)
+            wait = self._held_wait(now, left)
         if wait is not None:
             return wait
-        left = self.seconds_left()
         if left <= 0:
             raise self.deadline_error()
         if gate is not None and (step := self._gate_step(gate, left)) is not None:
@@ -266,9 +267,10 @@ class Attempts(Generic[PlanT]):
         """Return the seconds since the beginning of the call."""
         return 0.0 if self._start is None else self.policy.clock() - self._start
 
-    def seconds_left(self) -> float:
+    def seconds_left(self, now: float | None = None) -> float:
         """Return the seconds until the deadline; the first call starts the clock."""
-        now = self.policy.clock()
+        if now is None:
+            now = self.policy.clock()
         if self._deadline is None:
             self._start, self._deadline = now, now + self.policy.deadline
         return self._deadline - now
@@ -334,14 +336,14 @@ class Attempts(Generic[PlanT]):
         self._failures = 0
         self._adjusted = self._corrected = False
 
-    def _held_wait(self, held: "_Held") -> Wait | None:
+    def _held_wait(self, now: float, left: float) -> Wait | None:
         """Return the wait that a rate limit requires before the next request.
 
         Raises:
             LLMError: it is longer than the deadline, and there is no other model.
         """
-        left, route = self.seconds_left(), self.plan.route
-        seconds = 0.0 if held.pace is None else held.pace.wait(route, self.policy.clock())
+        held, route = self._held, self.plan.route
+        seconds = 0.0 if held.pace is None else held.pace.wait(route, now)
         if 0 < left <= seconds:
             error = LLMRateLimitError(
                 f"the request was not sent: {route.profile.name} rejects requests for model "
@@ -351,10 +353,10 @@ class Attempts(Generic[PlanT]):
                 retry_after=seconds,
             )
             self._fall_back(error)
-            return self._held_wait(held)
+            return self._held_wait(now, left)
         if seconds == 0.0 and held.limits is not None:
             tokens = self.plan.estimated_tokens
-            allowed = held.limits.wait(tokens, self.policy.clock(), left)
+            allowed = held.limits.wait(tokens, now, left)
             if allowed is None:
                 raise self._timeout_error(
                     "the request was not sent: requests_per_minute or tokens_per_minute of this "

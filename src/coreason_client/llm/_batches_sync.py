@@ -118,5 +118,4 @@ class Batch:
 
     def _send(self, plan: SidePlan, read: ReadReply[Any]) -> Any:
         attempts = self._client._new_attempts([plan])
-        with attempts.observer:
-            return self._client._run_flow(call_flow(attempts, read), attempts)
+        return self._client._run_observed(call_flow(attempts, read), attempts)

@@ -397,6 +397,7 @@ class _OwnOptions(NamedTuple):
 
 
 _NO_OPTIONS = _OwnOptions()
+_OWN = frozenset({*_OwnOptions._fields, "cache"})
 
 
 def _take_own_options(options: dict[str, Any]) -> _OwnOptions:
@@ -404,6 +405,8 @@ def _take_own_options(options: dict[str, Any]) -> _OwnOptions:
     keep_invalid_calls = options.pop(KEEP_INVALID_CALLS, False)
     if not options.keys() <= _OPTIONS:
         raise unknown_option(options.keys() - _OPTIONS, _OPTIONS)
+    if options.keys().isdisjoint(_OWN):  # as in every turn of a run
+        return _OwnOptions(keep_invalid_calls=keep_invalid_calls)
     fallbacks, tags = options.pop("fallbacks", ()), options.pop("tags", ())
     budget_key = check_budget_key(options.pop("budget_key", None))
     check_flag("cache", options.pop("cache", True))

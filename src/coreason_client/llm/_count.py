@@ -4,13 +4,11 @@ OpenAI counts the input of its Responses API, also for a call that uses chat com
 providers without a count the number is estimated, as for limits and budgets.
 """
 
-from .._drive import Reply
-from .._http._types import TransportFailure
+from ._answer import Malformed
 from ._call import ModelCall
-from ._classify import FailedAttempt, malformed_failure
 from ._json import count, encode_body
 from ._plan import SidePlan, estimated_prompt, fit_call
-from ._reply import json_reply
+from ._reply import JSONReply, reply_reader
 from ._route import ModelRoute
 from .providers import ADAPTERS
 from .types import TokenCount
@@ -55,15 +53,10 @@ def estimated_count(call: ModelCall) -> TokenCount:
     return {"tokens": tokens, "estimated": True}
 
 
-def read_count(
-    plan: SidePlan, result: Reply | TransportFailure | None, seconds: float
-) -> TokenCount | FailedAttempt:
-    """Return the count in a reply, or the failure; `seconds` was the timeout."""
-    reply = json_reply(plan.route, result, seconds)
-    if isinstance(reply, FailedAttempt):
-        return reply
+@reply_reader
+def read_count(plan: SidePlan, reply: JSONReply) -> TokenCount:
+    """Return the count in a reply."""
     tokens = count(reply.value.get("input_tokens", reply.value.get("totalTokens")))
     if tokens is None:
-        why = "it has no number of tokens"
-        return malformed_failure(plan.route, reply.head, why, reply.body)
+        raise Malformed("it has no number of tokens")
     return {"tokens": tokens, "estimated": False}

@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._drive import Flow, Reply
-from .._http._types import TransportFailure
+from .._drive import Flow
 from ._answer import Malformed, Tokens, add_usages, estimate
 from ._argument_errors import check_text, invalid
 from ._attempts import Attempts
-from ._classify import FailedAttempt, malformed_failure, request_id
+from ._classify import request_id
 from ._cost import cost
 from ._json import encode_body, with_query
 from ._plan import KeyFetcher, Pricing, RequestPlan, estimated_prompt
-from ._reply import call_flow, json_reply
+from ._reply import JSONReply, call_flow, reply_reader
 from ._route import ModelRoute
 from .errors import LLMRequestError
 from .providers.embeddings import EMBEDDINGS, EmbedCall, EmbedFormat
@@ -151,28 +150,20 @@ def embed_flow(
     return responses
 
 
-def read_embeddings(
-    plan: EmbedPlan, result: Reply | TransportFailure | None, seconds: float
-) -> EmbeddingResponse | FailedAttempt:
-    """Return the response object in a reply, or the failure; `seconds` was the timeout."""
-    route = plan.route
-    reply = json_reply(route, result, seconds)
-    if isinstance(reply, FailedAttempt):
-        return reply
-    try:
-        embedded = plan.format.read(reply.value, reply.head.headers)
-        if len(embedded.vectors) != len(plan.call.texts):
-            raise Malformed(
-                f"it has {len(embedded.vectors)} embeddings for {len(plan.call.texts)} texts"
-            )
-    except Malformed as error:
-        return malformed_failure(route, reply.head, error, reply.body)
+@reply_reader
+def read_embeddings(plan: EmbedPlan, reply: JSONReply) -> EmbeddingResponse:
+    """Return the response object in a reply."""
+    embedded = plan.format.read(reply.value, reply.head.headers)
+    if len(embedded.vectors) != len(plan.call.texts):
+        raise Malformed(
+            f"it has {len(embedded.vectors)} embeddings for {len(plan.call.texts)} texts"
+        )
     return {
         "status": "success",
         "data": {"embeddings": embedded.vectors},
         "usage": _usage(plan, embedded.tokens),
         "model": plan.requested_model,
-        "provider": route.profile.name,
+        "provider": plan.route.profile.name,
         "request_id": request_id(reply.head),
         "seconds": 0.0,  # set when the request ends
     }

@@ -22,7 +22,7 @@ from ._call import mime_type_of
 from ._classify import FailedAttempt, malformed_failure
 from ._json import clean_text, encode, mapping, text
 from ._plan import SideDelete, SideGet, SidePlan
-from ._reply import JSONReply, call_flow, json_reply
+from ._reply import JSONReply, call_flow, json_reply, reply_reader
 from ._route import ModelRoute
 from .errors import LLMRequestError
 from .providers.anthropic import FILES_BETA
@@ -161,7 +161,7 @@ def upload_flow(attempts: Attempts[SidePlan], file: ReadFile) -> Flow[Message]:
     added = {f"{_UPLOAD}Command": "upload, finalize", f"{_UPLOAD}Offset": "0"}
     added["Content-Type"] = file.media_type
     attempts.continue_with(SidePlan(attempts.plan.route, url, file.data, added))
-    stored = mapping((yield from call_flow(attempts, read_json)).value.get("file"))
+    stored = mapping((yield from call_flow(attempts, read_json)).get("file"))
     polls = 0
     while stored.get("state") == "PROCESSING":
         polls += 1
@@ -169,7 +169,7 @@ def upload_flow(attempts: Attempts[SidePlan], file: ReadFile) -> Flow[Message]:
         route = attempts.plan.route
         name = quote(text(stored.get("name")))
         attempts.continue_with(SideGet(route, f"{route.base}/{name}"))
-        stored = (yield from call_flow(attempts, read_json)).value
+        stored = yield from call_flow(attempts, read_json)
     return _gemini_part(attempts.plan.route, stored, file)
 
 
@@ -197,24 +197,18 @@ def _check_provider(route: ModelRoute) -> None:
 # Replies.
 
 
-def read_json(
-    plan: SidePlan, result: Reply | TransportFailure | None, seconds: float
-) -> JSONReply | FailedAttempt:
-    """Return a reply with its JSON object, or the failure; `seconds` was the timeout."""
-    return json_reply(plan.route, result, seconds)
+@reply_reader
+def read_json(plan: SidePlan, reply: JSONReply) -> Mapping[str, Any]:
+    """Return the JSON object in a reply."""
+    return mapping(reply.value)
 
 
-def read_id(
-    plan: SidePlan, result: Reply | TransportFailure | None, seconds: float
-) -> str | FailedAttempt:
-    """Return the id in a reply, or the failure."""
-    reply = json_reply(plan.route, result, seconds)
-    if isinstance(reply, FailedAttempt):
-        return reply
-    id_ = text(reply.value.get("id"))
-    if not id_:
-        return malformed_failure(plan.route, reply.head, "the file has no id", reply.body)
-    return id_
+@reply_reader
+def read_id(plan: SidePlan, reply: JSONReply) -> str:
+    """Return the id in a reply."""
+    if id_ := text(reply.value.get("id")):
+        return id_
+    raise Malformed("the file has no id")
 
 
 def _read_upload_url(

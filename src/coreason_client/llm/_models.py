@@ -3,15 +3,12 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from .._drive import Flow, Reply
-from .._http._types import TransportFailure
-from ._answer import Malformed
+from .._drive import Flow
 from ._attempts import Attempts
-from ._classify import FailedAttempt, malformed_failure
 from ._cost import cost
 from ._json import with_query
 from ._plan import KeyFetcher, Pricing, RequestPlan
-from ._reply import call_flow, json_reply
+from ._reply import JSONReply, call_flow, reply_reader
 from ._route import ModelRoute
 from .errors import LLMRequestError
 from .providers.model_lists import MODEL_LISTS, ModelFormat, ModelPage
@@ -73,14 +70,9 @@ def models_flow(attempts: Attempts[ModelsPlan]) -> Flow[list[ModelInfo]]:
     return models
 
 
-def read_page(
-    plan: ModelsPlan, result: Reply | TransportFailure | None, seconds: float
-) -> ModelPage | FailedAttempt:
-    """Return the page in a reply, or the failure; `seconds` was the timeout."""
-    reply = json_reply(plan.route, result, seconds, accepted=(dict, list))
-    if isinstance(reply, FailedAttempt):
-        return reply
-    try:
-        return plan.format.read(reply.value, plan.route.profile.name)
-    except Malformed as error:
-        return malformed_failure(plan.route, reply.head, error, reply.body)
+def _page(plan: ModelsPlan, reply: JSONReply) -> ModelPage:
+    return plan.format.read(reply.value, plan.route.profile.name)
+
+
+read_page = reply_reader(_page, accepted=(dict, list))
+"""Returns the page in a reply, or the failure."""

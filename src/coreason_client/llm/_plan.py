@@ -267,17 +267,17 @@ class SidePlan(RequestPlan):
         return {**RequestPlan.headers(self, now), **self.added}
 
 
-@dataclass(slots=True)
 class SideGet(SidePlan):
     """Such a request that reads something."""
 
+    __slots__ = ()
     method: ClassVar[str] = "GET"
 
 
-@dataclass(slots=True)
 class SideDelete(SidePlan):
     """Such a request that deletes something."""
 
+    __slots__ = ()
     method: ClassVar[str] = "DELETE"
 
 
@@ -406,10 +406,10 @@ class CallPlan(RequestPlan):
             self.body[renamed] = value
 
 
-@dataclass(slots=True)
 class ResumedPlan(CallPlan):
     """A plan that reads a background response instead of sending the call again."""
 
+    __slots__ = ()
     method: ClassVar[str] = "GET"
     free: ClassVar[bool] = True
 

@@ -73,6 +73,7 @@ __all__ = [
     "partial",
     "read_answer",
     "read_reply",
+    "reply_reader",
     "usage_of",
     "wrong_body",
 ]
@@ -114,20 +115,20 @@ def generate_flow(attempts: Attempts[CallPlan], parse_as: Any = None) -> Flow[Re
     Raises:
         LLMError: no attempt succeeded.
     """
-    pause, unfinished = _FIRST_POLL, None
+    pause, unfinished = _FIRST_POLL, ""
     try:
         while True:
             found: Any = yield from call_flow(attempts, _read_or_wait, parse_as)
             if not isinstance(found, _Unfinished):
                 response: Response = found
                 return attempts.record_success(response)
-            unfinished = found.id
+            unfinished = found
             if not attempts.plan.free:
                 attempts.plan = attempts.plan.polled(unfinished)
             yield Wait(min(pause, max(attempts.seconds_left(), 0.0)))
             pause = min(2 * pause, _LONGEST_POLL)
     except LLMTimeoutError as error:
-        if unfinished is not None:
+        if unfinished:
             error.add_note(f"background_answer({unfinished!r}) reads the answer later")
         raise
 
@@ -138,11 +139,10 @@ _RUNNING = ("queued", "in_progress")  # the states of a background response that
 _FIRST_POLL, _LONGEST_POLL = 1.0, 10.0  # seconds before it is read again
 
 
-@dataclass(frozen=True, slots=True)
-class _Unfinished:
-    """A background response that has not ended."""
+class _Unfinished(str):
+    """The id of a background response that has not ended."""
 
-    id: str
+    __slots__ = ()
 
 
 @dataclass(slots=True)
@@ -176,6 +176,28 @@ def json_reply(
     if not isinstance(reply, accepted):
         return malformed_failure(route, head, wrong_body(head, body), body, retryable=True)
     return JSONReply(head, body, reply)
+
+
+def reply_reader(
+    read: Callable[[PlanT, JSONReply], Value], accepted: type | tuple[type, ...] = dict
+) -> ReadReply[Value]:
+    """Return what reads replies in `call_flow`; `read` returns the value of a success.
+
+    A reply that `read` finds malformed is a failure, like one that `json_reply` does not accept.
+    """
+
+    def read_or_fail(
+        plan: PlanT, result: Reply | TransportFailure | None, seconds: float
+    ) -> Value | FailedAttempt:
+        reply = json_reply(plan.route, result, seconds, accepted=accepted)
+        if isinstance(reply, FailedAttempt):
+            return reply
+        try:
+            return read(plan, reply)
+        except Malformed as error:
+            return malformed_failure(plan.route, reply.head, error, reply.body)
+
+    return read_or_fail
 
 
 def wrong_body(head: ResponseHead, body: bytes) -> str:

@@ -235,14 +235,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
             LLMError: there is no answer. `conversation` and `usage` of all these errors show how
                 far the run came.
         """
-        call_options: dict[str, Any] = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "response_format": response_format,
-            **options,
-        }
-        return await self._new_run(messages, tools, call_options).result()
+        asked = model, temperature, max_tokens, response_format, {**options}
+        return await self._new_run(messages, tools, *asked).result()
 
     def run_stream(
         self,
@@ -270,14 +264,8 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         Raises:
             LLMRequestError: an argument is wrong.
         """
-        call_options: dict[str, Any] = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "response_format": response_format,
-            **options,
-        }
-        return self._new_run(messages, tools, call_options).stream()
+        asked = model, temperature, max_tokens, response_format, {**options}
+        return self._new_run(messages, tools, *asked).stream()
 
     async def embed(
         self,
@@ -330,8 +318,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         from ._models import models_flow  # most programs do not need it
 
         attempts = self._new_attempts([self._models_plan(provider)])
-        with attempts.observer:
-            return await self._run_flow(models_flow(attempts), attempts)
+        return await self._run_observed(models_flow(attempts), attempts)
 
     async def count_tokens(
         self,
@@ -361,8 +348,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         if plan is None:
             return estimated_count(call)
         attempts = self._new_attempts([plan])
-        with attempts.observer:
-            return await self._run_flow(call_flow(attempts, read_count), attempts)
+        return await self._run_observed(call_flow(attempts, read_count), attempts)
 
     async def batch(
         self, requests: Sequence[Mapping[str, Any]], model: str = DEFAULT_MODEL
@@ -385,8 +371,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
 
         plans = batch_plans(self, requests, model)
         attempts = self._new_attempts([first_plan(plans)], 2)
-        with attempts.observer:
-            id_ = await self._run_flow(submit_flow(attempts, plans), attempts)
+        id_ = await self._run_observed(submit_flow(attempts, plans), attempts)
         return AsyncBatch(self, f"{self._model_or_default(model)}#{id_}")
 
     async def upload(
@@ -414,8 +399,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         route, reading = side_route(self, model), ReadFile(file, filename)
         await reading.perform_async()
         attempts = self._new_attempts([upload_plan(route, reading)], 3)
-        with attempts.observer:
-            return await self._run_flow(upload_flow(attempts, reading), attempts)
+        return await self._run_observed(upload_flow(attempts, reading), attempts)
 
     async def delete_file(self, part: Mapping[str, Any], model: str = DEFAULT_MODEL) -> None:
         """Delete a file that `upload` has stored.
@@ -432,8 +416,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         from ._files import delete_plan, read_json  # most programs do not need it
 
         attempts = self._new_attempts([delete_plan(side_route(self, model), part)])
-        with attempts.observer:
-            await self._run_flow(call_flow(attempts, read_json), attempts)
+        await self._run_observed(call_flow(attempts, read_json), attempts)
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
@@ -449,9 +432,19 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         self,
         messages: Messages,
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None",
+        model: str,
+        temperature: float | None,
+        max_tokens: int | None,
+        response_format: Any,
         options: dict[str, Any],
     ) -> "AsyncRun":
-        return _run_class()(cast("AsyncModelClient", self), messages, tools, options)
+        named = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "response_format": response_format,
+        }
+        return _run_class()(cast("AsyncModelClient", self), messages, tools, named | options)
 
     async def _deltas(
         self, attempts: Attempts[CallPlan], machine: AnswerMachine, reading: Reading
@@ -471,6 +464,11 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
                     yield delta
         finally:
             await run_async(machine.close_flow(), session.sender(whole=True))
+
+    async def _run_observed(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
+        """Run a flow, and let the hooks and the telemetry see its requests."""
+        with attempts.observer:
+            return await self._run_flow(flow, attempts)
 
     async def _run_flow(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
         """Run a flow as soon as fewer than `max_concurrency` calls are running."""

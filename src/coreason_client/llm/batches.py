@@ -126,5 +126,4 @@ class AsyncBatch:
 
     async def _send(self, plan: SidePlan, read: ReadReply[Any]) -> Any:
         attempts = self._client._new_attempts([plan])
-        with attempts.observer:
-            return await self._client._run_flow(call_flow(attempts, read), attempts)
+        return await self._client._run_observed(call_flow(attempts, read), attempts)

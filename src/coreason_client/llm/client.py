@@ -237,14 +237,8 @@ class LLMClient(ClientBase, ClientCore):
             LLMError: there is no answer. `conversation` and `usage` of all these errors show how
                 far the run came.
         """
-        call_options: dict[str, Any] = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "response_format": response_format,
-            **options,
-        }
-        return self._new_run(messages, tools, call_options).result()
+        asked = model, temperature, max_tokens, response_format, {**options}
+        return self._new_run(messages, tools, *asked).result()
 
     def run_stream(
         self,
@@ -272,14 +266,8 @@ class LLMClient(ClientBase, ClientCore):
         Raises:
             LLMRequestError: an argument is wrong.
         """
-        call_options: dict[str, Any] = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "response_format": response_format,
-            **options,
-        }
-        return self._new_run(messages, tools, call_options).stream()
+        asked = model, temperature, max_tokens, response_format, {**options}
+        return self._new_run(messages, tools, *asked).stream()
 
     def embed(
         self,
@@ -332,8 +320,7 @@ class LLMClient(ClientBase, ClientCore):
         from ._models import models_flow  # most programs do not need it
 
         attempts = self._new_attempts([self._models_plan(provider)])
-        with attempts.observer:
-            return self._run_flow(models_flow(attempts), attempts)
+        return self._run_observed(models_flow(attempts), attempts)
 
     def count_tokens(
         self,
@@ -363,8 +350,7 @@ class LLMClient(ClientBase, ClientCore):
         if plan is None:
             return estimated_count(call)
         attempts = self._new_attempts([plan])
-        with attempts.observer:
-            return self._run_flow(call_flow(attempts, read_count), attempts)
+        return self._run_observed(call_flow(attempts, read_count), attempts)
 
     def batch(self, requests: Sequence[Mapping[str, Any]], model: str = DEFAULT_MODEL) -> "Batch":
         """Submit requests that are answered within a day, at half the price, and return the batch.
@@ -385,8 +371,7 @@ class LLMClient(ClientBase, ClientCore):
 
         plans = batch_plans(self, requests, model)
         attempts = self._new_attempts([first_plan(plans)], 2)
-        with attempts.observer:
-            id_ = self._run_flow(submit_flow(attempts, plans), attempts)
+        id_ = self._run_observed(submit_flow(attempts, plans), attempts)
         return Batch(self, f"{self._model_or_default(model)}#{id_}")
 
     def upload(
@@ -414,8 +399,7 @@ class LLMClient(ClientBase, ClientCore):
         route, reading = side_route(self, model), ReadFile(file, filename)
         reading.perform()
         attempts = self._new_attempts([upload_plan(route, reading)], 3)
-        with attempts.observer:
-            return self._run_flow(upload_flow(attempts, reading), attempts)
+        return self._run_observed(upload_flow(attempts, reading), attempts)
 
     def delete_file(self, part: Mapping[str, Any], model: str = DEFAULT_MODEL) -> None:
         """Delete a file that `upload` has stored.
@@ -432,8 +416,7 @@ class LLMClient(ClientBase, ClientCore):
         from ._files import delete_plan, read_json  # most programs do not need it
 
         attempts = self._new_attempts([delete_plan(side_route(self, model), part)])
-        with attempts.observer:
-            self._run_flow(call_flow(attempts, read_json), attempts)
+        self._run_observed(call_flow(attempts, read_json), attempts)
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
@@ -449,9 +432,19 @@ class LLMClient(ClientBase, ClientCore):
         self,
         messages: Messages,
         tools: "Sequence[Callable[..., Any] | Tool | MCPServer | Mapping[str, Any]] | None",
+        model: str,
+        temperature: float | None,
+        max_tokens: int | None,
+        response_format: Any,
         options: dict[str, Any],
     ) -> "Run":
-        return _run_class()(cast("ModelClient", self), messages, tools, options)
+        named = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "response_format": response_format,
+        }
+        return _run_class()(cast("ModelClient", self), messages, tools, named | options)
 
     def _deltas(
         self, attempts: Attempts[CallPlan], machine: AnswerMachine, reading: Reading
@@ -469,6 +462,11 @@ class LLMClient(ClientBase, ClientCore):
                 yield from deltas
         finally:
             run(machine.close_flow(), session.sender(whole=True))
+
+    def _run_observed(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
+        """Run a flow, and let the hooks and the telemetry see its requests."""
+        with attempts.observer:
+            return self._run_flow(flow, attempts)
 
     def _run_flow(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
         """Run a flow as soon as fewer than `max_concurrency` calls are running."""

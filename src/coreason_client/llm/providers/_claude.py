@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from pydantic_core import from_json
@@ -10,7 +11,7 @@ from pydantic_core import from_json
 from .._answer import RawToolCall, says_the_same
 from .._citations import Kind
 from .._json import items, text
-from ..types import Message
+from ..types import Citation, Message
 
 __all__ = [
     "BEFORE_4_6",
@@ -20,6 +21,7 @@ __all__ = [
     "Block",
     "call_input",
     "carried_blocks",
+    "citations_in",
     "claude_at_bedrock",
     "default_max_tokens",
     "escaped_id",
@@ -222,6 +224,16 @@ def carried_blocks(
     if not carried or not says_the_same(message, *read(carried)):
         return []
     return [dict(block) for block in carried]
+
+
+def citations_in(
+    blocks: Sequence[Mapping[str, Any]],
+    text_of: Callable[[Mapping[str, Any]], str],
+    read: Callable[[Mapping[str, Any], int], list[Citation]],
+) -> list[Citation]:
+    """Return the citations of blocks; `read` gets where a block ends in the text of the answer."""
+    ends = accumulate(len(text_of(block)) for block in blocks)
+    return [one for block, end in zip(blocks, ends, strict=True) for one in read(block, end)]
 
 
 KINDS: Mapping[str, Kind] = {

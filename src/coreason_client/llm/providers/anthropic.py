@@ -46,6 +46,7 @@ from ._claude import (
     NO_TEMPERATURE,
     call_input,
     carried_blocks,
+    citations_in,
     default_max_tokens,
     escaped_id,
     lone_prompts,
@@ -148,7 +149,7 @@ class Anthropic(Adapter):
             reasoning=_joined(blocks, "thinking"),
             tokens=with_billing(_tokens(mapping(reply.get("usage"))), reply),
             items=_carried(blocks),
-            citations=_citations(blocks),
+            citations=citations_in(blocks, _text_of, _block_citations),
             tool_results=_tool_results(blocks),
         )
         if answer.content or answer.calls or answer.reasoning or text(reply.get("stop_reason")):
@@ -499,14 +500,8 @@ def _carried(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{key: one for key, one in block.items() if one is not None} for block in typed]
 
 
-def _citations(blocks: Sequence[Mapping[str, Any]]) -> list[Citation]:
-    found: list[Citation] = []
-    end = 0
-    for block in blocks:
-        if block.get("type") == "text":
-            end += len(text(block.get("text")))
-            found += _block_citations(block, end)
-    return found
+def _text_of(block: Mapping[str, Any]) -> str:
+    return text(block.get("text")) if block.get("type") == "text" else ""
 
 
 def _block_citations(block: Mapping[str, Any], end: int) -> list[Citation]:
@@ -514,7 +509,7 @@ def _block_citations(block: Mapping[str, Any], end: int) -> list[Citation]:
 
     `end` is where the block ends in the text of the answer.
     """
-    start = end - len(text(block.get("text")))
+    start = end - len(_text_of(block))
     return [_citation(mapping(one), start, end) for one in items(block.get("citations"))]
 
 

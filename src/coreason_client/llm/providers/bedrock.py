@@ -26,7 +26,7 @@ from .._profile import ProviderProfile
 from ..types import Citation, Media, ProviderToolResult
 from ._arguments import ARGUMENTS
 from ._bedrock_body import ANSWER_TOOL, is_signed, part_problem, request_body
-from ._claude import KINDS, carried_blocks
+from ._claude import KINDS, carried_blocks, citations_in
 
 __all__ = ["ADAPTER", "Bedrock"]
 
@@ -88,7 +88,7 @@ class Bedrock(Adapter):
             tokens=_tokens(reply),
             media=[media for block in blocks for media in _media(block.get("image"))],
             items=_carried(blocks),
-            citations=_citations(blocks),
+            citations=citations_in(blocks, _text_of, _block_citations),
             tool_results=_tool_results(blocks),
         )
         reason = text(reply.get("stopReason"))
@@ -311,15 +311,6 @@ def _carried(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _is_provider_call(block: Mapping[str, Any]) -> bool:
     return mapping(block.get("toolUse")).get("type") == _PROVIDER_CALL
-
-
-def _citations(blocks: Sequence[Mapping[str, Any]]) -> list[Citation]:
-    found: list[Citation] = []
-    end = 0
-    for block in blocks:
-        end += len(_text_of(block))
-        found += _block_citations(block, end)
-    return found
 
 
 def _block_citations(block: Mapping[str, Any], end: int) -> list[Citation]:
