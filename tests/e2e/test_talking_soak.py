@@ -118,7 +118,9 @@ def talk(repeated: str, named: str = "", ends: str = "returns") -> Talk:
     if ends == "fails":
         severity = ErrorSeverity.FATAL
         found.error = StreamError(code="enough", message="x", severity=severity, details=late)
-    return Talk(found, ends, accepted=["0", "1", "2"], refused=["3"])
+    following = answer("", *(f"text of {one} " for one in named)) if named else None
+    following = None if ends == "asks" else following
+    return Talk(found, ends, ["0", "1", "2"], ["3"], next_turn=following)
 
 
 LOST = "lost: accepted and neither repeated nor named"
@@ -150,6 +152,18 @@ def test_a_message_whose_sender_gave_up_may_have_arrived() -> None:
     assert wrong(inbox_rows([arrived], long=False)) == [MIXED]
     arrived.unknown.append("4")
     assert wrong(inbox_rows([arrived], long=False)) == []
+
+
+@pytest.mark.parametrize("texts", [None, [], ["text of 1 "], ["text of 2 ", "text of 1 "]])
+def test_a_next_turn_without_what_was_not_delivered_is_counted(texts: list[str] | None) -> None:
+    late = talk("0", "12")
+    assert late.next_turn is not None
+    if texts is None:
+        late.next_turn = None
+    else:
+        late.next_turn.texts = texts
+    lost = "lost: next turns without these messages, in order"
+    assert wrong(inbox_rows([late], long=False)) == [lost]
 
 
 def test_a_stream_with_messages_that_says_something_else_is_counted() -> None:

@@ -11,12 +11,14 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
 import httpx2
 
-from coreason_client import AsyncCAPClient, CAPConnectionError, CAPError
+from coreason_client import AsyncCAPClient, CAPConnectionError, CAPError, Position
+from coreason_manifest.definitions.presentation import ClosePacket, ErrorPacket
 
 from ..server.log.valkey_server import ValkeyServer
 from .faults import Kind, Store, until
@@ -30,6 +32,7 @@ from .talking_tally import (
     INBOX,
     ORDER,
     PAY,
+    UNREAD,
     Answer,
     Approval,
     Effect,
@@ -39,7 +42,7 @@ from .talking_tally import (
     inbox_rows,
     order_rows,
 )
-from .tally import Notes, Reading, Row, count, longest_silence, plain, titled, zero
+from .tally import HUNG, Notes, Reading, Row, count, longest_silence, plain, titled, zero
 
 PREFIX = "talking"
 _TURNS, _MESSAGES = 4, 10  # of a conversation, and that an agent reads
@@ -74,6 +77,7 @@ class Talkers:
         return [
             *(one for each in self.approvals for one in (each.asked, *each.answers)),
             *(talk.answer for talk in self.talks),
+            *(talk.next_turn for talk in self.talks if talk.next_turn is not None),
             *(turn for turns in self.conversations for turn in turns),
         ]
 
@@ -142,6 +146,8 @@ class Talkers:
                 talk.sent_again += 1
                 await self._deliver(talk, str(turn), again=True)
         await reading
+        if talk.next_stream is not None:
+            talk.next_turn = await self._follow(session, answer)
 
     async def _deliver(self, talk: Talk, name: str, *, again: bool = False) -> bool:
         """Send a message until it is accepted or refused; return True if it was accepted."""
@@ -150,7 +156,7 @@ class Talkers:
         deadline = time.monotonic() + _SENT_WITHIN
         while time.monotonic() < deadline:
             try:
-                await self._client.send(stream_id, f"text of {name}", message_id=name)
+                await self._client.send(stream_id, f"{UNREAD} {name}", message_id=name)
             except CAPError as error:
                 if error.status_code == 409:
                     talk.refused.append(name)
@@ -166,6 +172,31 @@ class Talkers:
         self.gave_up += 1
         talk.unknown.append(name)
         return False
+
+    async def _follow(self, session: str, answer: Answer) -> Answer:
+        """Read the turn after an answer, which nobody has asked for."""
+        assert answer.stream_id is not None
+        position = Position(stream_id=answer.stream_id, seq=max(answer.delivered))
+        turn = Answer.of(Said.of(session, ""))
+        turn.begin(time.monotonic())
+        while turn.end is None:
+            following = self._client.follow_conversation(session, position)
+            try:
+                async with asyncio.timeout(turn.hung_after), aclosing(following):
+                    async for packet in following:
+                        if packet.seq > 0:  # the first one is the message of the turn
+                            turn.take(packet, time.monotonic())
+                        if isinstance(packet, ClosePacket | ErrorPacket):
+                            turn.complete()
+                            break
+            except TimeoutError:
+                turn.end = HUNG
+            except CAPError as error:
+                if not _may_retry(error):
+                    raise
+                await asyncio.sleep(_AGAIN_AFTER)
+            position = following.position or position
+        return turn
 
     # Several messages of one conversation.
 

@@ -23,7 +23,7 @@ from ..llm.tools.scripted import Model
 from .logs import NotingLog, make_noting_log
 from .options import AGENT_ID, ReplicaOptions
 from .replica import HEARTBEAT, DurableAgent, leave_with_parent
-from .talking_tally import APPROVAL, BEGIN, CALLED, END, INBOX, NOTHING, ORDER, PAY, echo
+from .talking_tally import APPROVAL, BEGIN, CALLED, END, INBOX, NOTHING, ORDER, PAY, UNREAD, echo
 
 PROGRAM = "tests.soak.talking_replica"
 EFFECTS = "effects"
@@ -61,7 +61,10 @@ class TalkingAgent(DurableAgent):
             by_hand = int(request.context.session_id.rpartition("-")[2]) // 4 % 2
             await (self._pays_by_hand if by_hand else self._pays)(request, stream)
         elif kind == INBOX:
-            await self._listen(stream, *stream.question.split())
+            if stream.question.startswith(UNREAD):
+                await self._repeat(request, stream)
+            else:
+                await self._listen(stream, *stream.question.split())
         elif kind == ORDER:
             await self._take_turn(stream)
         else:
@@ -114,6 +117,11 @@ class TalkingAgent(DurableAgent):
             await stream.ask("More?")
         elif ends == "fails":
             await stream.fail("enough", "That was enough.")
+
+    async def _repeat(self, request: ServiceRequest, stream: AgentStream) -> None:
+        """Repeat messages that an earlier turn did not read, and which are this one."""
+        for message in request.payload.messages or []:
+            await stream.write(f"{message.text} ")
 
     async def _take_turn(self, stream: AgentStream) -> None:
         """Work for a while, in some packets.

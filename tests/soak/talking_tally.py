@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from coreason_manifest.definitions.presentation import (
     ClosePacket,
@@ -24,6 +25,7 @@ CALLED, BEGIN, END = "called", "begin", "end"  # the kinds of effects
 UNCERTAIN = "step_uncertain"
 NOTHING = "Nothing to do."
 READY = "ready "
+UNREAD = "text of"  # the beginning of each message
 
 
 def echo(message_id: str, text: str) -> str:
@@ -176,6 +178,7 @@ class Talk:
     refused: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)  # the sender gave up
     sent_again: int = 0
+    next_turn: Answer | None = None  # with what was not delivered
 
     @property
     def echoed(self) -> list[str]:
@@ -192,9 +195,18 @@ class Talk:
     @property
     def not_delivered(self) -> list[str]:
         """The ids of the messages that the last packet names."""
+        return list(self._said_at_end.get("not_delivered", []))
+
+    @property
+    def next_stream(self) -> UUID | None:
+        """The stream of the turn that the last packet names."""
+        named = self._said_at_end.get("next_stream")
+        return UUID(named) if named else None
+
+    @property
+    def _said_at_end(self) -> dict[str, Any]:
         error = self.answer.error
-        said = self.answer.closed if error is None else error.details
-        return list((said or {}).get("not_delivered", []))
+        return (self.answer.closed if error is None else error.details) or {}
 
 
 def inbox_rows(talks: Sequence[Talk], *, long: bool = True) -> list[Row]:
@@ -208,6 +220,8 @@ def inbox_rows(talks: Sequence[Talk], *, long: bool = True) -> list[Row]:
         (some if long else plain)(
             "messages named as not delivered", sum(len(talk.not_delivered) for talk in talks)
         ),
+        plain("next turns of such messages", sum(talk.next_turn is not None for talk in talks)),
+        zero("lost: next turns without these messages, in order", sum(map(_wrong_turn, talks))),
         plain("messages refused", sum(len(talk.refused) for talk in talks)),
         plain("messages sent again", sum(talk.sent_again for talk in talks)),
         zero("lost: accepted and neither repeated nor named", sum(map(_lost, talks, known))),
@@ -227,6 +241,14 @@ def inbox_rows(talks: Sequence[Talk], *, long: bool = True) -> list[Row]:
 
 def _lost(talk: Talk, known: Counter[str]) -> int:
     return sum(name not in known for name in talk.accepted)
+
+
+def _wrong_turn(talk: Talk) -> bool:
+    if talk.next_turn is None:  # what comes before the answer to a question has no turn
+        return bool(talk.not_delivered) and talk.ends != "asks"
+    said = [f"{UNREAD} {name} " for name in talk.not_delivered]
+    turn = talk.next_turn
+    return (turn.stream_id, turn.texts, turn.end) != (talk.next_stream, said, COMPLETE)
 
 
 def _mixed(talk: Talk, known: Counter[str]) -> int:
