@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 import asyncpg  # type: ignore[import-untyped]
@@ -148,6 +150,18 @@ def _count(standbys: str) -> int:
     return int(found[1]) if found else 1
 
 
+def _advance(steps: Coroutine[Any, None, None], _: object = None) -> None:
+    """Run a coroutine until it waits for a future, whose callback goes on.
+
+    A task would begin in the next turn of the event loop, which takes longer than everything else
+    that is done for an append. The coroutine must wait for nothing but futures and need no task:
+    so does a call of asyncpg without a timeout, on an open connection.
+    """
+
+    with suppress(StopIteration):
+        steps.send(None).add_done_callback(partial(_advance, steps))
+
+
 Execute: TypeAlias = Callable[[Connection, Sequence[Job]], Awaitable[Sequence[Any]]]
 
 
@@ -171,11 +185,14 @@ class PostgresLink:
         self._reply_timeout = reply_timeout
         self._health = health
         self._on_idle = on_idle
+        self._loop = asyncio.get_running_loop()
         self._connection: Connection = None
         self._pid = 0
         self._generation = -1
         self._jobs: Sequence[Job] = ()
-        self._task: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()  # set when no batch runs
+        self._starting = False
+        self._task: asyncio.Task[None] | None = None  # of a batch that opens the connection
         self._probe: asyncio.Task[None] | None = None
         self._sent_at = 0.0
         self._timed_out = False
@@ -190,25 +207,32 @@ class PostgresLink:
         """Send a batch and give each job its reply."""
         self._jobs = jobs
         self._sent_at = self._health.clock.now
-        self._task = asyncio.get_running_loop().create_task(self._run(jobs))
+        self._ended.clear()
+        if self._is_open():
+            self._starting = True
+            _advance(self._run(jobs))
+            self._starting = False
+        else:
+            self._task = self._loop.create_task(self._run(jobs))
 
     def check_timeouts(self) -> None:
         """Close a connection without activity for too long, or find out what it waits for."""
         if (
             self._connection is not None
-            and self._task is not None
+            and self._jobs
             and self._probe is None
             and self._health.clock.passed(self._sent_at, self._reply_timeout)
         ):
-            self._probe = asyncio.get_running_loop().create_task(self._check_silence())
+            self._probe = self._loop.create_task(self._check_silence())
 
     async def stop(self) -> None:
         """Fail the running jobs and close the connection."""
         self._stopped = True
         connection, self._connection = self._connection, None
         tasks = {task for task in (self._task, self._probe) if task is not None}
-        if connection is not None and self._task is not None:
+        if connection is not None and self._jobs:
             connection.terminate()  # which ends the call
+            await self._ended.wait()
         elif self._task is not None:
             self._task.cancel()  # it is connecting
         if self._probe is not None:
@@ -232,9 +256,12 @@ class PostgresLink:
             replies = [self._handle(error)] * len(jobs)
         self._server.report_wait(self, waits=False)
         self._jobs, self._task = (), None
+        self._ended.set()
         for job, reply in zip(jobs, replies, strict=True):
             settle(job, reply, self._health)
-        if not self._stopped:
+        if self._starting:  # it failed before it was sent
+            self._loop.call_soon(self._on_idle)
+        elif not self._stopped:
             self._on_idle()
 
     def _handle(self, error: Exception) -> Exception:
@@ -249,12 +276,8 @@ class PostgresLink:
         return error
 
     async def _connected(self) -> Connection:
-        connection = self._connection
-        if connection is not None and (
-            connection.is_closed() or self._generation != self._server.generation
-        ):
+        if not self._is_open():
             self._drop()
-        if self._connection is None:
             connection, self._pid = await self._server.connect()
             connection.add_log_listener(self._on_message)
             self._connection, self._generation = connection, self._server.generation
@@ -262,15 +285,19 @@ class PostgresLink:
             self._sent_at = self._health.clock.now
         return self._connection
 
+    def _is_open(self) -> bool:
+        known = self._connection is not None and not self._connection.is_closed()
+        return known and self._generation == self._server.generation
+
     def _on_message(self, _: Connection, message: Any) -> None:
         if message.sqlstate == _NOT_CONFIRMED:
             self._unconfirmed = True
 
     async def _check_silence(self) -> None:
-        silent = self._task
+        silent = self._jobs
         try:
             waits = await self._server.waits_for_standby(self._pid)
-            if self._task is not silent or self._connection is None:
+            if self._jobs is not silent or self._connection is None:
                 return  # the reply has arrived meanwhile
             if waits:
                 self._server.report_wait(self, waits=True)
