@@ -41,6 +41,30 @@ MUTANTS = (
         _CONTRACT,
     ),
     _sql(
+        "in the database, a lone append of another epoch is stored",
+        "p_id AND epoch = p_epoch AND ended_at IS NULL FOR",
+        "p_id AND ended_at IS NULL FOR",
+        _FUNCTIONS,
+    ),
+    _sql(
+        "in the database, a lone append to a stream that has ended is stored",
+        "p_id AND epoch = p_epoch AND ended_at IS NULL FOR",
+        "p_id AND epoch = p_epoch FOR",
+        _FUNCTIONS,
+    ),
+    _sql(
+        "in the database, a lone append leaves out entries",
+        "AND first = 1 + coalesce",
+        "AND first >= 1 + coalesce",
+        _FUNCTIONS,
+    ),
+    _sql(
+        "in the database, a lone append leaves out notes",
+        "AND (note IS NULL OR note = 1 + coalesce",
+        "AND (note IS NULL OR note >= 1 + coalesce",
+        _CONTRACT,
+    ),
+    _sql(
         "in the database, epochs are counted",
         "    epoch = greatest(epoch + 1, number),\n",
         "    epoch = epoch + 1,\n",

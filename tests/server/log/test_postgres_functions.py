@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
@@ -50,45 +51,64 @@ async def streams_of_the_table(log: PostgresStreamLog, appends: Sequence[Append]
     return ids
 
 
-async def outcome_in_the_database(
-    log: PostgresStreamLog, stream_id: UUID, append: Append
-) -> str | type[Exception]:
-    """Do an append, check what the database holds after it, and return what it was taken for."""
-    entries = [b"new %d" % number for number in range(append.count)]
-    outcome: str | type[Exception]
-    try:
-        await log.append(stream_id, append.epoch, append.first_seq, entries)
-    except (Fenced, OutOfSequence) as error:
-        outcome, held = type(error), HELD
+async def outcomes_in_the_database(
+    log: PostgresStreamLog, appends: Sequence[Append], *, shared: bool
+) -> list[str | type[Exception]]:
+    """Do each append to a stream of its own, and return what they were taken for.
+
+    Those that are `shared` share calls. What the database holds is checked after all of them.
+    """
+    ids = await streams_of_the_table(log, appends)
+    entries = [[b"new %d" % number for number in range(append.count)] for append in appends]
+    calls = [
+        log.append(stream_id, append.epoch, append.first_seq, new_entries)
+        for stream_id, append, new_entries in zip(ids, appends, entries, strict=True)
+    ]
+    if shared:
+        results = await asyncio.gather(*calls, return_exceptions=True)
     else:
-        stored = await everything(log, stream_id)
-        repeated = bool(entries) and stored == HELD
-        outcome, held = (REPEATED, HELD) if repeated else (NEW, [*HELD, *entries])
-    assert await everything(log, stream_id) == held
-    return outcome
+        results = [(await asyncio.gather(call, return_exceptions=True))[0] for call in calls]
+    return await asyncio.gather(*map(partial(outcome_of, log), ids, results, entries))
 
 
+async def outcome_of(
+    log: PostgresStreamLog, stream_id: UUID, result: object, entries: list[bytes]
+) -> str | type[Exception]:
+    stored = await everything(log, stream_id)
+    if isinstance(result, Exception):
+        assert stored == HELD
+        return type(result)
+    assert result is False
+    repeated = bool(entries) and stored == HELD
+    assert stored == (HELD if repeated else [*HELD, *entries])
+    return REPEATED if repeated else NEW
+
+
+ROUTES = pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
+
+
+@ROUTES
 @aio
-async def test_the_table_of_appends() -> None:
+async def test_the_table_of_appends(shared: bool) -> None:
+    appends = [append for append, _ in APPENDS]
     async with logs() as [log]:
-        ids = await streams_of_the_table(log, [append for append, _ in APPENDS])
-        for stream_id, (append, expected) in zip(ids, APPENDS, strict=True):
-            assert await outcome_in_the_database(log, stream_id, append) == expected, append
+        outcomes = await outcomes_in_the_database(log, appends, shared=shared)
+    assert list(zip(appends, outcomes, strict=True)) == APPENDS
 
 
+@ROUTES
 @aio
-async def test_every_append_is_judged_as_the_other_logs_judge_it() -> None:
+async def test_every_append_is_judged_as_the_other_logs_judge_it(shared: bool) -> None:
     appends = list(all_appends())
     async with logs() as [log]:
-        for stream_id, append in zip(
-            await streams_of_the_table(log, appends), appends, strict=True
-        ):
-            expected: str | type[Exception]
-            try:
-                expected = judge(append)
-            except (Fenced, OutOfSequence) as error:
-                expected = type(error)
-            assert await outcome_in_the_database(log, stream_id, append) == expected, append
+        outcomes = await outcomes_in_the_database(log, appends, shared=shared)
+    for append, outcome in zip(appends, outcomes, strict=True):
+        expected: str | type[Exception]
+        try:
+            expected = judge(append)
+        except (Fenced, OutOfSequence) as error:
+            expected = type(error)
+        assert outcome == expected, append
 
 
 @pytest.mark.parametrize("state", ["running", "ended", "gone"])

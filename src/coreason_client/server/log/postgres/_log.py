@@ -6,7 +6,6 @@ from itertools import chain, islice
 from typing import Any
 from uuid import UUID, uuid4
 
-from ....errors import ArgumentError
 from ...errors import Fenced, LogUnavailable, UnknownStream
 from .._rules import check_last_entries, make_page, new_epoch, take_page, text
 from .._staging import RUN_BYTES, pack_runs, unpack_run
@@ -82,16 +81,12 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
         listen_url: str | None = None,
     ) -> None:
         self._address = parse_address(url)
-        super().__init__(self._address.shown, lease, patience, poll)
-        if not 0 <= replicas < 100:
-            raise ArgumentError("replicas", "must be a number from 0 to 99", replicas)
+        super().__init__(self._address.shown, lease, patience, poll, replicas)
         if listen_url is not None:
             parse_address(listen_url, "listen_url")
         self._schema = check_name(schema)
         self._clock = clock
-        self._replicas = replicas
         self._listen_url = listen_url
-        self.may_forget = not replicas
         self.tasks = PostgresTasks(self._session, lease)
         self.quotas = PostgresQuotas(self._session, lease)
 
@@ -106,16 +101,16 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
         return "standby missing" if missing else None
 
     def _make_session(self) -> DatabaseSession:
-        return DatabaseSession(
+        store = PostgresStore(
             self._address,
             self._schema,
-            listen_url=self._listen_url,
             clock=self._clock,
             patience=self._patience,
-            poll=self._poll,
+            pooled=self._listen_url is not None,
             replicas=self._replicas,
             listeners=self._store_listeners,
         )
+        return DatabaseSession(store, self._listen_url, self._poll)
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request; create it if there is none."""

@@ -1,7 +1,6 @@
 """The part of the log that belongs to one event loop, and streams as rows of the database."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,7 +9,6 @@ from .._rules import digest, text
 from ..base import AgentVersion, Claim, Conversation, EpochStart, NewStream, Opened, StreamMeta
 from ..remote._owned import StreamSession
 from ._announcements import Announcements
-from ._errors import DatabaseAddress
 from ._schema import ensure_schema
 from ._store import PostgresStore
 
@@ -32,50 +30,23 @@ __all__ = [
 class DatabaseSession(StreamSession):
     """One event loop's part of a log; call `start` before use and `close` at the end."""
 
-    def __init__(
-        self,
-        address: DatabaseAddress,
-        schema: str,
-        *,
-        listen_url: str | None,
-        clock: Callable[[], float] | None,
-        patience: float,
-        poll: float,
-        replicas: int,
-        listeners: Sequence[Callable[[], None]],
-    ) -> None:
+    def __init__(self, store: PostgresStore, listen_url: str | None, poll: float) -> None:
         super().__init__()
-        self.store = PostgresStore(
-            address,
-            schema,
-            clock=clock,
-            patience=patience,
-            pooled=listen_url is not None,
-            replicas=replicas,
-            listeners=listeners,
-        )
+        self.store = store
         self.announcements: Announcements | None = None
-        self._address = address
         self._listen_url = listen_url
         self._poll = poll
-        self._starting = asyncio.Lock()
 
     async def start(self) -> None:
         """Connect, create the schema if there is none, and listen."""
+        address, schema = self.store.server.address, self.store.schema
         async with self._starting:
-            await self.store.prepare(
-                lambda connection: ensure_schema(connection, self._address, self.store.schema)
-            )
+            await self.store.prepare(lambda connection: ensure_schema(connection, address, schema))
             if self.announcements is None:
                 self.announcements = Announcements(
                     self.store, self.waiters, self._poll, self._listen_url
                 )
             await self.store.limited(self.announcements.started())
-
-    async def started(self) -> None:
-        """Wait until a running `start` has finished."""
-        async with self._starting:
-            pass
 
     async def close(self) -> None:
         """Close all connections and end the waiting reads."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from ..remote._command_queue import Job, PatienceExceeded, QueueStopped
-from ..remote._store import RemoteStore
+from ..remote._store import RemoteStore, finished_within
 from ._connection import Connection, PostgresLink, Server
 from ._errors import (
     DATABASE_ERRORS,
@@ -31,7 +31,6 @@ _READ_LINKS = 2
 _CALL_LINKS = 2
 _APPENDS_AT_ONCE = 128
 _APPEND_DELAY = 0.005  # as in SQLite: a commit costs the same for one append as for ten
-_SLICES = 40
 
 
 class Append(NamedTuple):
@@ -81,7 +80,7 @@ class PostgresStore(RemoteStore):
         )
         self._address = address
         self._time = clock
-        self._texts: dict[tuple[str, int], str] = {}
+        self._lone = f"SELECT {schema}.append_run($1, $2, $3, $4, $5, $6, $7)"
         link = partial(PostgresLink, self.server)
         append = partial(link, self._append, self._reply_timeout)
         call = partial(link, _call, self._reply_timeout)
@@ -101,11 +100,11 @@ class PostgresStore(RemoteStore):
         Raises:
             LogUnavailable: the database refuses the call, or did not answer for too long.
         """
-        return self._run(self._calls, (self._text(function, len(arguments)), *arguments))
+        return self._run(self._calls, self._command(function, *arguments))
 
     def read(self, function: str, *arguments: Any) -> Awaitable[Any]:
         """Call a function that only reads; raises like `call`."""
-        return self._run(self._reads, (self._text(function, len(arguments)), *arguments))
+        return self._run(self._reads, self._command(function, *arguments))
 
     async def prepare(self, work: Callable[[Connection], Awaitable[None]]) -> None:
         """Run something with a connection; raises like `call`."""
@@ -119,10 +118,8 @@ class PostgresStore(RemoteStore):
         """
         task = asyncio.ensure_future(waiting)
         try:
-            # In slices: if the process is suspended meanwhile, only one of them is lost.
-            for _ in range(_SLICES):
-                if (await asyncio.wait({task}, timeout=self._patience / _SLICES))[0]:
-                    return task.result()
+            if await finished_within(task, self._patience):
+                return task.result()
         finally:
             task.cancel()
         silent = PatienceExceeded(sent=True, blocked=0.0, error=None)
@@ -130,8 +127,7 @@ class PostgresStore(RemoteStore):
 
     def call_once(self, function: str, *arguments: Any) -> "asyncio.Future[Any]":
         """Call a function without retries; raises `failures`."""
-        command = (self._text(function, len(arguments)), *arguments)
-        return self._calls.submit(command, self._clock.mark())
+        return self._calls.submit(self._command(function, *arguments), self._clock.mark())
 
     def begin_append(self, append: Append, read: Callable[[Any], T]) -> "asyncio.Future[T]":
         """Append; the future gets `read(row)`. It creates a task only after a failure."""
@@ -139,6 +135,8 @@ class PostgresStore(RemoteStore):
 
     async def _append(self, connection: Connection, jobs: Sequence[Job]) -> Sequence[Any]:
         """Append to all streams with one call; to one that occurs twice, with the next one."""
+        if len(jobs) == 1 and (reply := await self._append_run(connection, jobs[0].command)):
+            return [reply]
         replies: dict[int, Any] = {}
         left = list(range(len(jobs)))
         while left:
@@ -149,25 +147,30 @@ class PostgresStore(RemoteStore):
             left = [place for place in left if place not in replies]
         return [replies[place] for place in range(len(jobs))]
 
+    async def _append_run(self, connection: Connection, append: Any) -> Any:
+        """Do an append that has nothing unusual, faster; return None if it has, or may have."""
+        stream_id, epoch, first_seq, count, ending, runs, note, notes = append
+        if ending is not None or len(runs) != 1 or len(notes) > 1:
+            return None
+        body = notes[0] if notes else None
+        arguments = (stream_id, epoch, first_seq, count, runs[0], note, body)
+        cancel = await connection.fetchval(self._lone, *arguments)
+        return None if cancel is None else {"state": "ok", "last": first_seq - 1, "cancel": cancel}
+
     async def _append_some(self, connection: Connection, appends: Sequence[Any]) -> Sequence[Any]:
         ids, epochs, firsts, counts, endings, runs, note_firsts, notes = zip(*appends, strict=True)
-        rows = await connection.fetch(
-            self._text("append", 11),
-            self.now(),
-            *(ids, epochs, firsts, counts, endings),
+        command = self._command(
+            *("append", self.now(), ids, epochs, firsts, counts, endings),
             *([len(one) for one in runs], [run for one in runs for run in one]),
             *(note_firsts, [len(one) for one in notes], [note for one in notes for note in one]),
         )
+        rows = await connection.fetch(*command)
         return [StreamBusy() if row["state"] == "busy" else row for row in rows]
 
-    def _text(self, function: str, count: int) -> str:
-        """Return the statement that calls a function."""
-        text = self._texts.get((function, count))
-        if text is None:
-            marks = ", ".join(f"${number}" for number in range(1, count + 1))
-            text = f"SELECT * FROM {self.schema}.{function}({marks})"  # noqa: S608
-            self._texts[function, count] = text
-        return text
+    def _command(self, function: str, *arguments: Any) -> tuple[Any, ...]:
+        """Return the statement that calls a function, and its arguments."""
+        marks = ", ".join(f"${number}" for number in range(1, len(arguments) + 1))
+        return (f"SELECT * FROM {self.schema}.{function}({marks})", *arguments)  # noqa: S608
 
     def _is_transient(self, error: Exception) -> bool:
         return is_transient(error)

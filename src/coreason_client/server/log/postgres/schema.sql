@@ -292,6 +292,27 @@ BEGIN
   END IF;
 END $$;
 
+-- Append one run, with one note or none, as `append_one` does, but only if it certainly follows what
+-- a running stream has. Return whether a cancel was requested; NULL if `append_one` must judge.
+CREATE FUNCTION {schema}.append_run(
+  p_id uuid, p_epoch bigint, first bigint, count int, run bytea, note int, body bytea
+) RETURNS boolean LANGUAGE plpgsql {settings} AS $$
+DECLARE
+  s_n bigint;
+  cancel boolean;
+BEGIN
+  SELECT n, cancel_requested INTO s_n, cancel FROM {schema}.streams
+    WHERE stream_id = p_id AND epoch = p_epoch AND ended_at IS NULL FOR NO KEY UPDATE SKIP LOCKED;
+  INSERT INTO {schema}.runs SELECT s_n, first + count - 1, first, run WHERE s_n IS NOT NULL
+    AND first = 1 + coalesce((SELECT r.last_seq FROM {schema}.runs r WHERE r.n = s_n
+      ORDER BY r.last_seq DESC LIMIT 1), 0)
+    AND (note IS NULL OR note = 1 + coalesce((SELECT o.number FROM {schema}.notes o
+      WHERE o.n = s_n ORDER BY o.number DESC LIMIT 1), 0));
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  IF body IS NOT NULL THEN INSERT INTO {schema}.notes VALUES (s_n, note, body); END IF;
+  RETURN cancel;
+END $$;
+
 -- Append to several streams. A refused append is a row like all others, so it does not fail the
 -- rest. `runs` and `notes` have those of all appends, one after the other.
 CREATE FUNCTION {schema}.append(
@@ -302,30 +323,14 @@ CREATE FUNCTION {schema}.append(
 DECLARE
   run int := 1;
   note int := 1;
-  s record;
+  reply record;
 BEGIN
   FOR i IN 1..array_length(ids, 1) LOOP
-    state := NULL;
-    -- The usual append here, because a call costs as much as the rest: one run without notes, which
-    -- follows the last entry of a running stream. `append_one` judges all others.
-    IF run_counts[i] = 1 AND note_firsts[i] IS NULL AND endings[i] IS NULL THEN
-      SELECT n, epoch, ended_at, cancel_requested INTO s
-        FROM {schema}.streams WHERE stream_id = ids[i] FOR NO KEY UPDATE SKIP LOCKED;
-      IF s.epoch = epochs[i] AND s.ended_at IS NULL THEN
-        last := coalesce((SELECT r.last_seq FROM {schema}.runs r WHERE r.n = s.n
-          ORDER BY r.last_seq DESC LIMIT 1), 0);
-        IF firsts[i] = last + 1 THEN
-          INSERT INTO {schema}.runs VALUES (s.n, last + counts[i], firsts[i], runs[run]);
-          state := 'ok';
-          cancel := s.cancel_requested;
-        END IF;
-      END IF;
-    END IF;
-    IF state IS NULL THEN
-      SELECT a.* INTO state, last, cancel FROM {schema}.append_one(given, ids[i], epochs[i],
-        firsts[i], counts[i], endings[i], runs[run:run + run_counts[i] - 1], note_firsts[i],
-        notes[note:note + note_counts[i] - 1]) a;
-    END IF;
+    reply := {schema}.append_one(given, ids[i], epochs[i], firsts[i], counts[i], endings[i],
+      runs[run:run + run_counts[i] - 1], note_firsts[i], notes[note:note + note_counts[i] - 1]);
+    state := reply.state;
+    last := reply.last;
+    cancel := reply.cancel;
     run := run + run_counts[i];
     note := note + note_counts[i];
     RETURN NEXT;

@@ -58,6 +58,17 @@ class Job:
         self.since = since  # the first attempt to send the command
         self.sent = False
 
+    def done(self) -> bool:
+        """Return True if it needs no reply, or none any more."""
+        return self.future.done()
+
+    def finish(self, reply: Any) -> None:
+        """Handle the reply, which may be an error."""
+        if isinstance(reply, Exception):
+            self.future.set_exception(reply)
+        else:
+            self.future.set_result(reply)
+
 
 class Health:
     """The last activity of the store on the connections of a queue, and the latest error since.
@@ -156,14 +167,17 @@ class CommandQueue:
         `since` is the time of the first attempt to send the command, by the clock of the queue.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        job = Job(command, future, since)
+        self.submit_job(Job(command, future, since))
+        return future
+
+    def submit_job(self, job: Job) -> None:
+        """Send the command of a job."""
         if self._stopped:
             fail(job, QueueStopped())
-            return future
+            return
         self._queue.append(job)
         self._on_busy()
         self._send_waiting()
-        return future
 
     def check_timeouts(self) -> None:
         """Close connections without activity, and fail the commands that have timed out."""
@@ -177,7 +191,7 @@ class CommandQueue:
                 blocked = self._clock.blocked - job.since.blocked
                 error = self._health.error
                 fail(job, PatienceExceeded(sent=job.sent, blocked=blocked, error=error))
-        while self._queue and self._queue[0].future.done():
+        while self._queue and self._queue[0].done():
             self._queue.popleft()
 
     async def stop(self) -> None:
@@ -232,7 +246,7 @@ class CommandQueue:
         batch: list[Job] = []
         while self._queue and len(batch) < self._max_commands:
             job = self._queue.popleft()
-            if not job.future.done():  # otherwise its caller was cancelled or it timed out
+            if not job.done():  # otherwise its caller was cancelled or it timed out
                 job.sent = True
                 batch.append(job)
         self._shared = len(batch) > 1
@@ -242,22 +256,18 @@ class CommandQueue:
 
 def settle(job: Job, reply: Any, health: Health) -> None:
     """Give a job its reply, which may be an error, and record the activity of the store."""
-    if isinstance(reply, Exception):
-        if health.is_transient(reply):
-            health.error = reply
-        else:
-            health.last_activity, health.error = health.clock.now, None
-        fail(job, reply)
-        return
-    health.last_activity, health.error = health.clock.now, None
-    if not job.future.done():
-        job.future.set_result(reply)
+    if isinstance(reply, Exception) and health.is_transient(reply):
+        health.error = reply
+    else:
+        health.last_activity, health.error = health.clock.now, None
+    if not job.done():
+        job.finish(reply)
 
 
 def fail(job: Job, error: Exception) -> None:
     """Give a job an error."""
-    if not job.future.done():
-        job.future.set_exception(error)
+    if not job.done():
+        job.finish(error)
 
 
 def settle_all(jobs: Iterable[Job], error: Exception, health: Health) -> None:

@@ -23,14 +23,20 @@ class RemoteLog(LiveLog, Generic[Session]):
 
     shared = True
 
-    def __init__(self, shown: str, lease: float, patience: float, poll: float) -> None:
+    def __init__(
+        self, shown: str, lease: float, patience: float, poll: float, replicas: int
+    ) -> None:
         for name, seconds in (("lease", lease), ("patience", patience), ("poll", poll)):
             if not 0 < seconds < 1e9:
                 raise ArgumentError(name, "must be a number of seconds greater than 0", seconds)
+        if not 0 <= replicas < 100:
+            raise ArgumentError("replicas", "must be a number from 0 to 99", replicas)
+        self.may_forget = not replicas
         self.lease = lease
         self._shown = shown
         self._patience = patience
         self._poll = poll
+        self._replicas = replicas
         self._store_listeners: list[Callable[[], None]] = []
         self._sessions: PerLoop[Session] = PerLoop(asyncio.get_running_loop)
 

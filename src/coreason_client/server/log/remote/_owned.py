@@ -101,6 +101,7 @@ class StreamSession(ABC):
         self.owners: set[str] = set()
         self.waiters = Waiters()
         self.owned = Ownership()
+        self._starting = asyncio.Lock()  # held by `start`
 
     @abstractmethod
     async def start(self) -> None:
@@ -110,9 +111,10 @@ class StreamSession(ABC):
             LogUnavailable: the store cannot be reached, or does not allow something.
         """
 
-    @abstractmethod
     async def started(self) -> None:
         """Wait until a running `start` has finished."""
+        async with self._starting:
+            pass
 
     @abstractmethod
     async def close(self) -> None:

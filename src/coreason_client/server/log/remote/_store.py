@@ -14,14 +14,16 @@ import logging
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
 from typing import Any, ClassVar, TypeVar
 
 from ...._retry import Backoff
 from ..._outage import Outage
 from ._clocks import Mark, RunClock
-from ._command_queue import BATCH_DELAY, CommandQueue, MakeLink, PatienceExceeded
+from ._command_queue import BATCH_DELAY, CommandQueue, Job, MakeLink, PatienceExceeded
 
-__all__ = ["RemoteStore", "ServerIdentity", "cancel_all", "run_forever"]
+__all__ = ["RemoteStore", "ServerIdentity", "cancel_all", "finished_within", "run_forever"]
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -34,6 +36,7 @@ _REPLY_TIMEOUT_SHARE = 0.4
 _TICKS_PER_REPLY_TIMEOUT = 16
 _CANCEL_INTERVAL = 0.1  # seconds
 _RESTART_DELAY = 0.5  # seconds
+_SLICES = 40
 
 
 class ServerIdentity:
@@ -104,7 +107,7 @@ class RemoteStore(ABC):
         self._loop = asyncio.get_running_loop()
         self._clock = RunClock(self._reply_timeout / _TICKS_PER_REPLY_TIMEOUT)
         self._timer: asyncio.TimerHandle | None = None
-        self._recovering: set[asyncio.Task[Any]] = set()
+        self._recovering: set[asyncio.Future[Any]] = set()
         self._repeating = 0  # commands that are being retried
         self._queues: list[CommandQueue] = []
 
@@ -147,45 +150,39 @@ class RemoteStore(ABC):
         queue: CommandQueue,
         command: Sequence[Any],
         read: Callable[[Any], T],
-        recover: "Callable[[Mark, asyncio.Future[Any]], Awaitable[Any]] | None" = None,
+        recover: Callable[[Mark, Exception], Awaitable[Any]] | None = None,
     ) -> "asyncio.Future[T]":
         """Run a command; the future gets `read(reply)`.
 
         It creates a task only after a failure, which makes it cheaper. That task is `recover`.
         """
         since = self._clock.mark()
+        again = recover or partial(self._recover, queue, command)
         result: asyncio.Future[T] = self._loop.create_future()
 
-        async def repeat(reply: "asyncio.Future[Any]") -> Any:
-            if recover is not None:
-                return await recover(since, reply)
-            return await self._recover(queue, command, since, reply.exception())
-
-        def on_reply(reply: "asyncio.Future[Any]") -> None:
-            failure = reply.exception()  # in any case: asyncio reports an error that nobody reads
+        def deliver(reply: Any) -> None:
             if result.done():
                 return
-            if isinstance(failure, self.failures):
-                task = self._loop.create_task(repeat(reply))
+            if isinstance(reply, self.failures):
+                task = asyncio.ensure_future(again(since, reply))
                 self._recovering.add(task)
                 task.add_done_callback(self._recovering.discard)
-                task.add_done_callback(settle)
-            else:
-                settle(reply)
-
-        def settle(reply: "asyncio.Future[Any]") -> None:
-            if reply.cancelled():
-                result.cancel()
-                return
-            if result.done():
-                reply.exception()  # as above
+                task.add_done_callback(repeated)
                 return
             try:
-                result.set_result(read(reply.result()))
+                if isinstance(reply, Exception):
+                    raise reply
+                result.set_result(read(reply))
             except Exception as error:  # noqa: BLE001 - it is raised to the caller
                 result.set_exception(error)
 
-        queue.submit(command, since).add_done_callback(on_reply)
+        def repeated(task: "asyncio.Future[Any]") -> None:
+            if task.cancelled():
+                result.cancel()
+            else:
+                deliver(task.exception() or task.result())
+
+        queue.submit_job(_Begun(command, result, since, deliver))
         return result
 
     async def _run(self, queue: CommandQueue, command: Sequence[Any]) -> Any:
@@ -203,38 +200,30 @@ class RemoteStore(ABC):
         queue: CommandQueue,
         command: Sequence[Any],
         since: Mark,
-        failure: BaseException | None,
-    ) -> Any:
-        """Send a command again whose first attempt has failed."""
-        assert isinstance(failure, Exception)  # noqa: S101
-        self._repeating += 1
-        try:
-            return await self._repeat(queue, command, since, failure)
-        finally:
-            self._repeating -= 1
-
-    async def _repeat(
-        self, queue: CommandQueue, command: Sequence[Any], since: Mark, failure: Exception
+        failure: Exception,
     ) -> Any:
         """Send a command again until it succeeds or `patience` is exceeded.
 
-        The time is checked only after a failed attempt, so the time in the queue does not count.
+        Its first attempt has failed. The time is checked only after a failed attempt, so the time
+        in the queue does not count.
         """
-        self._start_ticking()
-        first = self._clock.now
-        if self._is_timeout(failure):
-            first -= self._reply_timeout  # the first attempt has waited for so long
-        failures = 1
-        while True:
-            self._raise_if_final(failure, since, first)
-            await asyncio.sleep(_BACKOFF.delay(failures, random.random))
-            try:
-                return await queue.submit(command, since)
-            except self.passed_on:
-                raise
-            except self.failures as error:
-                failure = error
-            failures += 1
+        self._repeating += 1
+        try:
+            self._start_ticking()
+            first = self._clock.now
+            if self._is_timeout(failure):
+                first -= self._reply_timeout  # the first attempt has waited for so long
+            for failures in count(1):
+                self._raise_if_final(failure, since, first)
+                await asyncio.sleep(_BACKOFF.delay(failures, random.random))
+                try:
+                    return await queue.submit(command, since)
+                except self.passed_on:
+                    raise
+                except self.failures as error:
+                    failure = error
+        finally:
+            self._repeating -= 1
 
     def _raise_if_final(self, failure: Exception, since: Mark, first: float) -> None:
         """Raise the error for the caller if another attempt is pointless."""
@@ -259,6 +248,43 @@ class RemoteStore(ABC):
             self._timer = None
             if self._repeating or any(queue.busy for queue in self._queues):
                 self._timer = self._loop.call_later(self._clock.interval, self._tick)
+
+
+class _Begun(Job):
+    """A job whose reply is delivered as soon as it is here; see `_begin`.
+
+    The callback of a future would take another turn of the event loop. The command is sent even if
+    its caller was cancelled.
+    """
+
+    __slots__ = ("_deliver", "_done")
+
+    def __init__(
+        self,
+        command: Sequence[Any],
+        result: "asyncio.Future[Any]",
+        since: Mark,
+        deliver: Callable[[Any], None],
+    ) -> None:
+        super().__init__(command, result, since)
+        self._deliver = deliver
+        self._done = False
+
+    def done(self) -> bool:
+        return self._done
+
+    def finish(self, reply: Any) -> None:
+        self._done = True
+        self._deliver(reply)
+
+
+async def finished_within(task: "asyncio.Future[Any]", seconds: float) -> bool:
+    """Wait for a task at most for so long; return True if it has ended."""
+    # In slices: if the process is suspended meanwhile, only one of them is lost.
+    for _ in range(_SLICES):
+        if (await asyncio.wait({task}, timeout=seconds / _SLICES))[0]:
+            return True
+    return False
 
 
 async def run_forever(work: Callable[[], Awaitable[None]], name: str) -> None:

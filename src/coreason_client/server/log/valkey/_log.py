@@ -76,10 +76,8 @@ class ValkeyStreamLog(RemoteLog[Session]):
         cluster: bool = False,
         replicas: int = 0,
     ) -> None:
-        if not 0 <= replicas < 100:
-            raise ArgumentError("replicas", "must be a number from 0 to 99", replicas)
         self._address = parse_address(url, with_sentinel=True)
-        super().__init__(self._address.shown, lease, patience, poll)
+        super().__init__(self._address.shown, lease, patience, poll, replicas)
         if cluster and self._address.db:
             raise ArgumentError("url", "must name database 0, because a cluster has no other")
         if cluster and self._address.sentinels:
@@ -87,8 +85,6 @@ class ValkeyStreamLog(RemoteLog[Session]):
         self._keys = KeyNames(prefix)
         self._clock = clock
         self._cluster = cluster
-        self._replicas = replicas
-        self.may_forget = not replicas
         self.tasks = ValkeyTasks(self._session, self._keys, self._open)
         self.quotas = ValkeyQuotas(self._session, self._keys, lease)
 

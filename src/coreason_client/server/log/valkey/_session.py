@@ -14,6 +14,7 @@ from ...._valkey_address import Address
 from ...errors import LogUnavailable
 from ..remote._clocks import StoreClock
 from ..remote._owned import StreamSession
+from ..remote._store import finished_within
 from . import _scripts as scripts
 from ._errors import rejected
 from ._keys import KeyNames, ended_member, parse_name, shard
@@ -134,7 +135,6 @@ class Indexes:
 logger = logging.getLogger("coreason_client.server")
 
 _MAX_SKEW = 1.0  # seconds between the clocks; a larger difference is logged
-_SLICES = 40  # parts into which the wait for the message of the check is divided
 
 
 class Session(StreamSession):
@@ -170,7 +170,6 @@ class Session(StreamSession):
         self._address = address
         self._keys = keys
         self._patience = patience
-        self._starting = asyncio.Lock()
         self._store_clock = StoreClock()
         self._clock = clock
         self._agents: set[str] = set()  # registered by this session
@@ -185,11 +184,6 @@ class Session(StreamSession):
             await self._check_commands()
             await self._check_messages()
             await self._check_clock()
-
-    async def started(self) -> None:
-        """Wait until a running `start` has finished."""
-        async with self._starting:
-            pass
 
     async def close(self) -> None:
         """Close all connections and end the waiting reads."""
@@ -261,11 +255,7 @@ class Session(StreamSession):
             )
         )
         try:
-            # In slices: if the process is suspended meanwhile, only one of them is lost.
-            for _ in range(_SLICES):
-                if (await asyncio.wait({arrived}, timeout=self._patience / _SLICES))[0]:
-                    break
-            else:
+            if not await finished_within(arrived, self._patience):
                 raise LogUnavailable(
                     f"the store {self._address.shown} did not deliver a published message within "
                     f"{self._patience:g} s"

@@ -106,9 +106,7 @@ class Store(RemoteStore):
         """
         command = ("EVALSHA", script.sha, len(keys), *keys, *arguments)
 
-        def recover(since: Mark, reply: "asyncio.Future[Any]") -> Awaitable[Any]:
-            return self._recover_script(self._confirmed, script, command, since, reply)
-
+        recover = partial(self._recover_script, self._confirmed, script, command)
         return self._begin(self._confirmed, command, read, recover)
 
     def query(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Awaitable[Any]:
@@ -153,11 +151,11 @@ class Store(RemoteStore):
     async def _script(self, queue: CommandQueue, script: Script, rest: Command) -> Any:
         command = ("EVALSHA", script.sha, *rest)
         since = self._clock.mark()
-        reply = queue.submit(command, since)
         try:
-            return await reply
-        except self.failures:
-            return await self._recover_script(queue, script, command, since, reply)
+            return await queue.submit(command, since)
+        except self.failures as error:
+            failure = error
+        return await self._recover_script(queue, script, command, since, failure)
 
     async def _recover_script(
         self,
@@ -165,10 +163,9 @@ class Store(RemoteStore):
         script: Script,
         command: Command,
         since: Mark,
-        reply: "asyncio.Future[Any]",
+        failure: Exception,
     ) -> Any:
         """Run a script again whose first attempt has failed."""
-        failure = reply.exception()
         try:
             if not isinstance(failure, NoScriptError):
                 return await self._recover(queue, command, since, failure)
