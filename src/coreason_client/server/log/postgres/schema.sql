@@ -323,14 +323,20 @@ CREATE FUNCTION {schema}.append(
 DECLARE
   run int := 1;
   note int := 1;
-  reply record;
 BEGIN
   FOR i IN 1..array_length(ids, 1) LOOP
-    reply := {schema}.append_one(given, ids[i], epochs[i], firsts[i], counts[i], endings[i],
-      runs[run:run + run_counts[i] - 1], note_firsts[i], notes[note:note + note_counts[i] - 1]);
-    state := reply.state;
-    last := reply.last;
-    cancel := reply.cancel;
+    cancel := NULL;
+    IF run_counts[i] = 1 AND note_counts[i] <= 1 AND endings[i] IS NULL THEN
+      cancel := {schema}.append_run(ids[i], epochs[i], firsts[i], counts[i], runs[run],
+        note_firsts[i], CASE WHEN note_counts[i] = 1 THEN notes[note] END);
+      state := 'ok';
+      last := firsts[i] - 1;
+    END IF;
+    IF cancel IS NULL THEN
+      SELECT a.* INTO state, last, cancel FROM {schema}.append_one(given, ids[i], epochs[i],
+        firsts[i], counts[i], endings[i], runs[run:run + run_counts[i] - 1], note_firsts[i],
+        notes[note:note + note_counts[i] - 1]) a;
+    END IF;
     run := run + run_counts[i];
     note := note + note_counts[i];
     RETURN NEXT;
