@@ -1,6 +1,6 @@
 """How much CPU time the main thread of a page uses between two frames, from a trace of Chromium.
 
-Other programs on the machine delay frames, but add nothing to the CPU time of a page.
+Other programs on the machine delay frames, but add little to the CPU time of a page.
 """
 
 import json
