@@ -20,9 +20,9 @@ export MESSAGE
 export PYTHONDONTWRITEBYTECODE =
 
 # What judges source files, tests, files for deployment and documents, whose programs run: `check` runs these.
-STATIC = tests/docs tests/deploy tests/llm/test_types.py tests/mutants/test_mutant.py tests/release \
-	tests/test_class_sizes.py tests/test_imports.py tests/test_measure_code.py tests/test_portability.py \
-	tests/test_requirements.py
+STATIC = tests/docs tests/deploy tests/js/test_package.py tests/llm/test_types.py \
+	tests/mutants/test_mutant.py tests/release tests/test_class_sizes.py tests/test_imports.py \
+	tests/test_measure_code.py tests/test_portability.py tests/test_requirements.py
 
 # Searches outside tests/fuzz, of which a normal run does a part.
 SEARCHES = tests/server/durable/test_properties.py tests/server/durable/test_cancelled_properties.py \
