@@ -78,7 +78,6 @@ class PostgresStore(RemoteStore):
             timeout=self._reply_timeout,
             listeners=listeners,
         )
-        self._address = address
         self._time = clock
         self._lone = f"SELECT {schema}.append_run($1, $2, $3, $4, $5, $6, $7)"
         link = partial(PostgresLink, self.server)
@@ -123,7 +122,7 @@ class PostgresStore(RemoteStore):
         finally:
             task.cancel()
         silent = PatienceExceeded(sent=True, blocked=0.0, error=None)
-        raise unreachable(self._address, self._patience, silent)
+        raise unreachable(self.server.address, self._patience, silent)
 
     def call_once(self, function: str, *arguments: Any) -> "asyncio.Future[Any]":
         """Call a function without retries; raises `failures`."""
@@ -180,8 +179,8 @@ class PostgresStore(RemoteStore):
 
     def _final_error(self, failure: Exception) -> Exception:
         if isinstance(failure, PatienceExceeded):
-            return unreachable(self._address, self._patience, failure)
-        return rejected(self._address, self.schema, failure)
+            return unreachable(self.server.address, self._patience, failure)
+        return rejected(self.server.address, self.schema, failure)
 
 
 async def _call(connection: Connection, jobs: Sequence[Job]) -> Sequence[Any]:

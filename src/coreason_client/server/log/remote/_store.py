@@ -161,13 +161,22 @@ class RemoteStore(ABC):
         result: asyncio.Future[T] = self._loop.create_future()
 
         def deliver(reply: Any) -> None:
-            if result.done():
-                return
-            if isinstance(reply, self.failures):
+            if isinstance(reply, self.failures) and not result.done():
                 task = asyncio.ensure_future(again(since, reply))
                 self._recovering.add(task)
                 task.add_done_callback(self._recovering.discard)
                 task.add_done_callback(repeated)
+            else:
+                settle(reply)
+
+        def repeated(task: "asyncio.Future[Any]") -> None:
+            if task.cancelled():
+                result.cancel()
+            else:
+                settle(task.exception() or task.result())
+
+        def settle(reply: Any) -> None:
+            if result.done():
                 return
             try:
                 if isinstance(reply, Exception):
@@ -175,12 +184,6 @@ class RemoteStore(ABC):
                 result.set_result(read(reply))
             except Exception as error:  # noqa: BLE001 - it is raised to the caller
                 result.set_exception(error)
-
-        def repeated(task: "asyncio.Future[Any]") -> None:
-            if task.cancelled():
-                result.cancel()
-            else:
-                deliver(task.exception() or task.result())
 
         queue.submit_job(_Begun(command, result, since, deliver))
         return result
@@ -196,11 +199,7 @@ class RemoteStore(ABC):
         return await self._recover(queue, command, since, failure)
 
     async def _recover(
-        self,
-        queue: CommandQueue,
-        command: Sequence[Any],
-        since: Mark,
-        failure: Exception,
+        self, queue: CommandQueue, command: Sequence[Any], since: Mark, failure: Exception
     ) -> Any:
         """Send a command again until it succeeds or `patience` is exceeded.
 
