@@ -131,6 +131,24 @@ def test_500_calls_share_100_per_second_with_few_more_requests(
     assert crowd.clock() - begun - seconds <= (8 if asks == "none" else 7)
 
 
+@pytest.mark.parametrize("asks", ["whole", "exact", "none"])
+@pytest.mark.parametrize("kind", ["fixed", "any"])
+@pytest.mark.parametrize("used", [50, 80, 95, 100])
+@pytest.mark.parametrize("moment", [0.0, 0.3, 0.75])
+def test_a_limit_that_others_had_used_up_does_not_look_much_lower(
+    moment: float, used: int, kind: str, asks: str
+) -> None:
+    crowd = Crowd(kind, asks)
+    crowd.clock.now += moment
+    crowd.server.admitted = [crowd.clock()] * used
+    begun = crowd.clock()
+    crowd.start(500)
+    crowd.run()
+    assert not crowd.errors()
+    assert crowd.server.requests <= 700
+    assert crowd.clock() - begun <= 11  # 30, if the first 429 were taken for the whole limit
+
+
 def test_calls_wait_for_the_delay_that_another_call_received() -> None:
     crowd = Crowd(rate=1, asks="whole")
     crowd.start(2)

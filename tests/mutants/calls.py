@@ -93,8 +93,8 @@ MUTANTS = (
     Mutant(
         "any number of requests is sent before the first answer",
         _PACE,
-        "            self._window.running < self._window.size\n            and not (self",
-        "            not (self",
+        "            self._window.running < self._window.size\n            and self._estimate",
+        "            self._estimate",
         _PACE_TESTS,
     ),
     Mutant(
@@ -121,8 +121,15 @@ MUTANTS = (
     Mutant(
         "waiting calls are sent at once when the delay is over",
         _PACE,
-        "if self._known or self._next - first > _FEW:",
+        "if self._estimate.paces or self._next - first > _FEW:",
         "if False:",
+        _PACE_TESTS,
+    ),
+    Mutant(
+        "the first 429 shows the limit, also if others had used it up",
+        _PACE,
+        "elif admitted <= _BURST <= sent:",
+        "elif False:",
         _PACE_TESTS,
     ),
     Mutant(

@@ -10,17 +10,19 @@ finds out alone that only 100 per second are admitted. The rules:
 * Paced. If many calls are waiting by then, they are sent evenly, a little slower than requests were
   admitted before: those sent less those rejected. The rate grows with time, and the next 429 ends
   with a new one. After ten seconds in which no call had to wait, the limit is unknown again.
+* Guessed. If at least 50 were sent and at most 50 admitted before the first 429, others may have
+  used up the limit, for example another process with the same key. Then at least 50 per second are
+  sent, and half as many more in each second, until the next 429 shows the limit.
 * Order. Calls are sent in the order in which they came, and a paced call that was rejected is sent
   before them. The turn of a call that was cancelled goes to the first call that asks next.
 """
 
 import threading
+from enum import Enum
 from heapq import heappop, heappush, heapreplace
 
 from .. import _ownership
 from ._route import ModelRoute
-
-__all__ = ["CallPace", "DeploymentPace", "Paces"]
 
 _BURST = 50  # requests at a time
 _FIRST_RATE = 250.0  # requests per second after the burst
@@ -29,10 +31,22 @@ _SHORT = 0.1  # seconds; after such a delay calls are not paced
 _FEW = 3  # so many waiting calls are not paced
 _MARGIN = 0.95  # of the measured rate
 _GROWTH = 1.0  # requests per second, in each second
+_GUESS_GROWTH = 1.5  # times as many requests per second, in each second
 _FORGET = 10.0  # seconds
 _ROUNDING = 1e-6  # seconds
 _MAX_PACES = 256
 _NEVER = float("-inf")
+
+
+class _Estimate(Enum):
+    """How the limit of a provider is known."""
+
+    UNKNOWN = 0
+    GUESSED = 1  # it may be much higher
+    MEASURED = 2
+
+    def __init__(self, value: int) -> None:
+        self.paces = value > 0  # calls are sent at its rate
 
 
 class _Window:
@@ -50,7 +64,7 @@ class DeploymentPace:
     def __init__(self) -> None:
         self.phase = 0  # increases when the deployment opens again
         self._rate = _FIRST_RATE  # requests per second
-        self._known = False  # the rate is that of the provider
+        self._estimate = _Estimate.UNKNOWN
         self._highest = 0  # requests in a second without a 429
         self._window = _Window()
         self._since = self._start = _NEVER  # when the last second, and this one, began
@@ -88,19 +102,19 @@ class DeploymentPace:
                 return seconds, turn
             self._sent += 1
             self._window.running += 1
-            if not self._known:
+            if not self._estimate.paces:
                 self._base = now, max(turn, self._base[1])  # a late call delays the next one
             return 0.0, turn
 
     def take_turn(self, now: float) -> float:
         """Return the next turn of a call that was rejected: at a known pace there are few."""
         with self._lock:
-            return self._base[1] if self._known else self._new_turn(now)
+            return self._base[1] if self._estimate.paces else self._new_turn(now)
 
     def answered(self) -> None:
         """Record the end of a request."""
         with self._lock:
-            window, unlimited = self._window, not self._known and self._rejected_at is None
+            window, unlimited = self._window, not self._estimate.paces and self._rejected_at is None
             if unlimited and 2 * window.running > window.size:
                 window.size = 2 * window.running
             window.running = max(0, window.running - 1)
@@ -126,7 +140,8 @@ class DeploymentPace:
         """Return True if no rule applies to a new request: this is the usual case, and quick."""
         return (
             self._window.running < self._window.size
-            and not (self._known or self._unused)
+            and self._estimate is _Estimate.UNKNOWN
+            and not self._unused
             and self._rejected_at is None
             and now - self._start < _SECOND
         )
@@ -135,7 +150,7 @@ class DeploymentPace:
         if self._rejected_at is not None:
             if now + _ROUNDING >= self._closed:
                 self._open(self._rejected_at, now)
-        elif not self._known:
+        elif not self._estimate.paces:
             if now - self._start >= _SECOND:
                 self._begin_second(now)
         else:
@@ -143,11 +158,11 @@ class DeploymentPace:
             while self._unused and self._unused[0] < position - 1:
                 heappop(self._unused)  # its time is over
             if position >= self._next and now - self._start >= _FORGET:
-                self._known = False
+                self._estimate = _Estimate.UNKNOWN
                 self._begin_second(now)
             elif (seconds := now - self._base[0]) >= _SECOND:
                 self._base = now, position
-                self._rate += _GROWTH * seconds
+                self._grow(now, seconds)
 
     def _open(self, rejected_at: float, now: float) -> None:
         """Begin a new phase after a delay, with the rate that was admitted in the one before."""
@@ -157,13 +172,30 @@ class DeploymentPace:
         self._base = now, first
         if now - self._since < _SECOND or self._closed - rejected_at < _SHORT:
             return  # too short to measure a rate, or to need one
-        if self._known or self._next - first > _FEW:
+        if self._estimate.paces or self._next - first > _FEW:
             seconds = max(rejected_at - self._since, self._closed - rejected_at, _SECOND)
-            admitted = max(1, self._before + self._sent - self._rejected) / seconds
-            self._rate = _MARGIN * (min(admitted, self._rate) if self._known else admitted)
-            self._known = True
+            self._measure(self._before + self._sent, seconds)
         self._sent = self._before = self._rejected = 0
         self._since = self._start = now
+
+    def _measure(self, sent: int, seconds: float) -> None:
+        """Set the rate from the requests that were admitted in some seconds."""
+        admitted = max(1, sent - self._rejected)
+        rate = _MARGIN * admitted / seconds
+        if self._estimate.paces:
+            self._estimate, self._rate = _Estimate.MEASURED, min(rate, _MARGIN * self._rate)
+        elif admitted <= _BURST <= sent:
+            self._estimate, self._rate = _Estimate.GUESSED, max(rate, _BURST / _SECOND)
+        else:
+            self._estimate, self._rate = _Estimate.MEASURED, rate
+
+    def _grow(self, now: float, seconds: float) -> None:
+        """Let the known rate grow, after some seconds without a 429."""
+        if self._estimate is not _Estimate.GUESSED:
+            self._rate += _GROWTH * seconds
+            return
+        self._rate *= _GUESS_GROWTH
+        self._before, self._since, self._sent = self._sent, now - seconds, 0
 
     def _begin_second(self, now: float) -> None:
         idle = now - self._start >= 2 * _SECOND
@@ -178,7 +210,7 @@ class DeploymentPace:
         return first + (now - start) * self._rate
 
     def _due(self, turn: float) -> float:
-        if not self._known and self._window.running < self._window.size:
+        if not self._estimate.paces and self._window.running < self._window.size:
             return _NEVER
         start, first = self._base
         return start + (turn - first) / self._rate
