@@ -26,8 +26,6 @@ TARGET = FOLDER / "_descriptors.py"
 _HEAD = '''\
 """Generated from the `.proto` files by `make proto`; do not edit."""
 
-__all__ = ["FILES"]
-
 # Serialised `FileDescriptorProto` messages in base64, by the name of the file.
 FILES = {
 '''
