@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from .._drive_sync import drive
-from ._batch import BatchCore, BatchResult, Polling, ResultsMachine, read_batch
+from ._batch import BatchCore, BatchResult, ResultsMachine, poll_delays, read_batch
 from ._client_core import side_route
 from ._cost import PricesAction
 from ._files import read_json
@@ -68,10 +68,10 @@ class Batch:
             LLMTimeoutError: the batch has not ended in time; it goes on.
             LLMError: there is no answer; the batch goes on.
         """
-        polling = Polling(timeout)
+        delays = poll_delays(self.id, timeout)
         while (status := self.status())["state"] == "running":
             session = self._client._session()
-            session.sender(whole=True).sleep(polling.next_delay(self.id))
+            session.sender(whole=True).sleep(next(delays))
         return status
 
     def cancel(self) -> BatchStatus:

@@ -45,11 +45,10 @@ if TYPE_CHECKING:
     from .router.cache import ResponseCache
     from .router.deployments import Router
 
-__all__ = ["ClientCore", "batch_plans", "check_model_name", "side_route"]
+__all__ = ["NO_OPTIONS", "ClientCore", "check_model_name", "side_route", "take_own_options"]
 
 _MAX_ROUTES = 256
 _OPTIONS = frozenset(CallOptions.__annotations__)
-_BATCH_DEFAULTS = {"messages": None, "tools": None, "temperature": 0.7, "max_tokens": 2000}
 _WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
 
 
@@ -145,7 +144,7 @@ class ClientCore:
             LLMAuthenticationError: there is no key.
             TypeError: there is no such option.
         """
-        own = _take_own_options(options) if options else _NO_OPTIONS
+        own = take_own_options(options) if options else NO_OPTIONS
         call = check_call(
             messages,
             self._model_or_default(model),
@@ -356,35 +355,6 @@ def side_route(client: ClientCore, model: Any) -> ModelRoute:
     return client._route(name)
 
 
-def batch_plans(client: ClientCore, requests: Any, model: Any) -> dict[str, CallPlan]:
-    """Return the plan of each request of a batch by its id.
-
-    Raises:
-        LLMRequestError: an argument is wrong, or the provider has no batches.
-        LLMAuthenticationError: there is no key.
-        TypeError: there is no such option.
-    """
-    from ._batch import batch_format, batch_requests  # most programs do not need them
-
-    batch_format(side_route(client, model))
-    if client._routing is not None and client._routing.budgets:
-        raise LLMRequestError("budgets do not cover batches: use a client without budgets")
-    name = client._model_or_default(model)
-
-    def plan_of(given: dict[str, Any]) -> CallPlan:
-        usual = [given.pop(key, default) for key, default in _BATCH_DEFAULTS.items()]
-        format_ = given.pop("response_format", None)
-        if given.get("resume") or _take_own_options(given) != _NO_OPTIONS:
-            raise LLMRequestError(
-                "fallbacks, tags, budget_key, on_break, reask and resume are for single calls"
-            )
-        messages, *rest = usual
-        call = check_call(messages, name, *rest, response_format=format_, **given)
-        return client._plan(call, name)
-
-    return batch_requests(requests, plan_of)
-
-
 class _OwnOptions(NamedTuple):
     """The options of a call that are not part of its request."""
 
@@ -396,12 +366,17 @@ class _OwnOptions(NamedTuple):
     keep_invalid_calls: bool = False
 
 
-_NO_OPTIONS = _OwnOptions()
+NO_OPTIONS = _OwnOptions()
 _OWN = frozenset({*_OwnOptions._fields, "cache"})
 
 
-def _take_own_options(options: dict[str, Any]) -> _OwnOptions:
-    """Check the names of all options, and remove those that are not part of the request."""
+def take_own_options(options: dict[str, Any]) -> _OwnOptions:
+    """Check the names of all options, and remove those that are not part of the request.
+
+    Raises:
+        LLMRequestError: a value is wrong.
+        TypeError: there is no such option.
+    """
     keep_invalid_calls = options.pop(KEEP_INVALID_CALLS, False)
     if not options.keys() <= _OPTIONS:
         raise unknown_option(options.keys() - _OPTIONS, _OPTIONS)

@@ -12,7 +12,7 @@ from ._answer_machine import AnswerMachine
 from ._attempts import NOT_OBSERVED, Attempts, CallObserver
 from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._check_call import check_call
-from ._client_core import ClientCore, batch_plans, side_route
+from ._client_core import ClientCore, side_route
 from ._cost import DeferredPrice, load_prices
 from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
@@ -366,7 +366,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
             LLMRequestError: an argument is wrong, or the provider rejected the batch.
             LLMError: the batch was not created, or this is not known; the message says so.
         """
-        from ._batch import first_plan, submit_flow  # most programs do not need it
+        from ._batch import batch_plans, first_plan, submit_flow  # most programs do not need it
         from .batches import AsyncBatch
 
         plans = batch_plans(self, requests, model)

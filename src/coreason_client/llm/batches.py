@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 from .._drive_async import drive_async
-from ._batch import BatchCore, BatchResult, Polling, ResultsMachine, read_batch
+from ._batch import BatchCore, BatchResult, ResultsMachine, poll_delays, read_batch
 
 # async only: begin
 from ._batches_sync import Batch
@@ -74,10 +74,10 @@ class AsyncBatch:
             LLMTimeoutError: the batch has not ended in time; it goes on.
             LLMError: there is no answer; the batch goes on.
         """
-        polling = Polling(timeout)
+        delays = poll_delays(self.id, timeout)
         while (status := await self.status())["state"] == "running":
             session = await self._client._session()
-            await session.sender(whole=True).sleep(polling.next_delay(self.id))
+            await session.sender(whole=True).sleep(next(delays))
         return status
 
     async def cancel(self) -> BatchStatus:
