@@ -33,7 +33,7 @@ from ._cost import batch_cost
 from ._files import form_plan, read_id
 from ._frames import MAX_ANSWER_BYTES, LineDecoder, LineTooLong
 from ._json import encode, encode_body, mapping, parse_or_none
-from ._plan import CallPlan, SideGet, SidePlan
+from ._plan import CallPlan, SidePlan
 from ._reply import JSONReply, call_flow, read_reply, reply_reader
 from ._route import ModelRoute
 from .errors import LLMError, LLMRequestError, LLMTimeoutError
@@ -263,7 +263,7 @@ class BatchCore:
 
     def status_plan(self) -> SidePlan:
         """Return the request for the batch."""
-        return SideGet(self._route, self._url)
+        return SidePlan(self._route, self._url, method="GET")
 
     def cancel_plan(self) -> SidePlan:
         """Return the request that cancels the batch."""
@@ -283,7 +283,7 @@ class BatchCore:
         plan = CallPlan(call, self._route, self._model, batch_cost)
         self._check_ended(found, endpoint_of(plan.url.partition("?")[0]))
         read = partial(_read_result, plan, response_format)
-        return read, found.inline, [SideGet(self._route, url) for url in found.files]
+        return read, found.inline, [SidePlan(self._route, url, method="GET") for url in found.files]
 
     def _check_ended(self, found: FoundBatch, endpoint: str) -> None:
         status = found.status

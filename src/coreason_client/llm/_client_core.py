@@ -16,7 +16,7 @@ from ._continuation import accepts_prefix, check_resume, has_background
 from ._cost import DeferredPrice, cost, prices_loaded
 from ._limits import RateLimits
 from ._pacing import Paces
-from ._plan import CallPlan
+from ._plan import CallPlan, SidePlan
 from ._reply import generate_flow
 from ._route import (
     ModelRoute,
@@ -34,7 +34,6 @@ from .types import CallOptions, OnBreak, Response
 
 if TYPE_CHECKING:
     from ._embed import EmbedPlan
-    from ._models import ModelsPlan
     from .observe.hooks import RequestHook, ResponseHook
     from .observe.telemetry import Telemetry
     from .router._cached_answer import CachedAnswer
@@ -283,17 +282,17 @@ class ClientCore:
         gate = None if self._routing is None else self._routing.embed_gate(plans[0], key)
         return self._new_attempts(plans[:1], len(plans), gate=gate)
 
-    def _models_plan(self, provider: Any) -> "ModelsPlan":
+    def _models_plan(self, provider: Any) -> SidePlan:
         """Return the request for the models of a provider, None for that of the default model.
 
         Raises:
             LLMRequestError: there is no such provider, or the base URL belongs to another one.
             LLMAuthenticationError: there is no key.
         """
-        from ._models import ModelsPlan  # most programs do not need it
+        from ._models import models_plan  # most programs do not need it
 
         if provider is None:
-            return ModelsPlan(self._route(self.default_model))
+            return models_plan(self._route(self.default_model))
         try:
             route = self._route(f"{check_provider(provider)}/models")
         except ArgumentError as error:
@@ -303,7 +302,7 @@ class ClientCore:
                 f"the base URL belongs to {route.profile.name}: create a client for {provider}",
                 provider=route.profile.name,
             )
-        return ModelsPlan(route)
+        return models_plan(route)
 
     def _new_attempts(
         self,

@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from ._answer import Malformed
 from ._argument_errors import check_text, invalid
 from ._attempts import BACKOFF, Attempts
 from ._call import mime_type_of
-from ._classify import FailedAttempt, malformed_failure
+from ._classify import malformed_failure
 from ._json import clean_text, encode, mapping, text
-from ._plan import SideDelete, SideGet, SidePlan
+from ._plan import SidePlan
 from ._reply import JSONReply, call_flow, json_reply, reply_reader
 from ._route import ModelRoute
 from .errors import LLMRequestError
@@ -130,7 +131,7 @@ def form_plan(route: ModelRoute, purpose: str, file: tuple[str, str, bytes]) -> 
     return SidePlan(route, f"{route.base}/files", content, headers)
 
 
-def delete_plan(route: ModelRoute, part: Any) -> SideDelete:
+def delete_plan(route: ModelRoute, part: Any) -> SidePlan:
     """Return the request that deletes an uploaded file, given the part that `upload` returned.
 
     Raises:
@@ -140,7 +141,8 @@ def delete_plan(route: ModelRoute, part: Any) -> SideDelete:
     id_ = text(mapping(mapping(part).get("file")).get("file_id")).rpartition("/")[2]
     if not id_:
         raise invalid("part", "must be what `upload` returned", part)
-    return SideDelete(route, f"{route.base}/files/{quote(id_, safe='')}", added=_beta(route))
+    url = f"{route.base}/files/{quote(id_, safe='')}"
+    return SidePlan(route, url, method="DELETE", added=_beta(route))
 
 
 def _beta(route: ModelRoute) -> Mapping[str, str]:
@@ -168,7 +170,7 @@ def upload_flow(attempts: Attempts[SidePlan], file: ReadFile) -> Flow[Message]:
         yield Wait(BACKOFF.delay(polls, attempts.policy.jitter))
         route = attempts.plan.route
         name = quote(text(stored.get("name")))
-        attempts.continue_with(SideGet(route, f"{route.base}/{name}"))
+        attempts.continue_with(SidePlan(route, f"{route.base}/{name}", method="GET"))
         stored = yield from call_flow(attempts, read_json)
     return _gemini_part(attempts.plan.route, stored, file)
 
@@ -213,18 +215,13 @@ def read_id(plan: SidePlan, reply: JSONReply) -> str:
 
 def _read_upload_url(
     plan: SidePlan, result: Reply | TransportFailure | None, seconds: float
-) -> str | FailedAttempt:
+) -> Any:
     """Return the URL to which a file is sent; it must have the origin of the provider."""
     if not isinstance(result, Reply) or result.head.status != 200:
-        reply = json_reply(plan.route, result, seconds)
-        if isinstance(reply, FailedAttempt):
-            return reply
-    assert isinstance(result, Reply)  # noqa: S101 - for the type checker
+        return json_reply(plan.route, result, seconds)  # always a failure
     url = result.head.headers.get(f"{_UPLOAD}URL", "")
-    try:
+    with suppress(ValueError):
         if origin(url) == origin(plan.url):
             return url
-    except ValueError:
-        pass
     why = Malformed("the upload URL is missing, or belongs to another host")
     return malformed_failure(plan.route, result.head, why, result.body)

@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 from .._drive import Action
 from .._http._types import Request, Timeouts
@@ -45,8 +45,6 @@ __all__ = [
     "Pricing",
     "RequestPlan",
     "ResumedPlan",
-    "SideDelete",
-    "SideGet",
     "SidePlan",
     "estimated_prompt",
     "fit_call",
@@ -169,7 +167,7 @@ class RequestPlan(ABC):
 
     Attributes:
         method: the HTTP method.
-        free: True if the request costs nothing, and so counts for no limit and no budget.
+        free: True if the request counts for no limit and no budget.
         route: the provider, its base URL and key.
         requested_model: the name that the caller used for the model.
         pricing: the function that returns prices.
@@ -179,8 +177,8 @@ class RequestPlan(ABC):
 
     __slots__ = ("_fetcher", "content", "pricing", "requested_model", "route", "url")
 
-    method: ClassVar[str] = "POST"
-    free: ClassVar[bool] = False
+    method: str = "POST"
+    free: bool = False
     route: ModelRoute
     requested_model: str
     pricing: Pricing
@@ -239,17 +237,17 @@ class RequestPlan(ABC):
 
 @dataclass(slots=True)
 class SidePlan(RequestPlan):
-    """A request that is not for an answer but for a batch, a file or a count; it uses no tokens.
+    """A request that is not for an answer but, for example, for a file; it uses no tokens.
 
     `added` are headers of this request only.
     """
-
-    free: ClassVar[bool] = True
 
     route: ModelRoute
     url: str
     content: bytes = b""
     added: Mapping[str, str] = field(default_factory=dict)
+    method: str = "POST"
+    free: bool = True
     requested_model: str = ""
     pricing: Pricing = cost
     _fetcher: KeyFetcher | None = field(default=None, init=False)
@@ -265,20 +263,6 @@ class SidePlan(RequestPlan):
     def headers(self, now: Callable[[], float] = time.time) -> Mapping[str, str]:
         """Return the headers of a request that is sent now."""
         return {**RequestPlan.headers(self, now), **self.added}
-
-
-class SideGet(SidePlan):
-    """Such a request that reads something."""
-
-    __slots__ = ()
-    method: ClassVar[str] = "GET"
-
-
-class SideDelete(SidePlan):
-    """Such a request that deletes something."""
-
-    __slots__ = ()
-    method: ClassVar[str] = "DELETE"
 
 
 def estimated_prompt(content: bytes) -> int:
@@ -410,8 +394,8 @@ class ResumedPlan(CallPlan):
     """A plan that reads a background response instead of sending the call again."""
 
     __slots__ = ()
-    method: ClassVar[str] = "GET"
-    free: ClassVar[bool] = True
+    method = "GET"
+    free = True
 
 
 # Fitting a checked call to one provider.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from .._answer import RawToolCall, says_the_same
 from .._citations import Kind
@@ -19,7 +19,9 @@ __all__ = [
     "KINDS",
     "NO_TEMPERATURE",
     "Block",
+    "as_text",
     "call_input",
+    "calls_in",
     "carried_blocks",
     "citations_in",
     "claude_at_bedrock",
@@ -27,6 +29,8 @@ __all__ = [
     "escaped_id",
     "lone_prompts",
     "make_turns",
+    "raw_call",
+    "signature_of",
     "signed_blocks",
     "supported_schema",
     "tool_parts",
@@ -224,6 +228,40 @@ def carried_blocks(
     if not carried or not says_the_same(message, *read(carried)):
         return []
     return [dict(block) for block in carried]
+
+
+def calls_in(
+    blocks: Iterable[Mapping[str, Any]],
+    is_signed: Callable[[Any], bool],
+    call_of: Callable[[Mapping[str, Any]], RawToolCall | None],
+) -> Iterator[RawToolCall]:
+    """Yield the calls in blocks, each with the signed reasoning before it as its signature."""
+    reasoning: list[Mapping[str, Any]] = []
+    for block in blocks:
+        if is_signed(block):
+            reasoning.append(block)
+        elif (call := call_of(block)) is not None:
+            call.signature, reasoning = signature_of(reasoning), []
+            yield call
+
+
+def raw_call(use: Mapping[str, Any], id_: Any) -> RawToolCall:
+    """Return a tool call, given the object with its name and its input."""
+    given = use.get("input")
+    arguments = given if isinstance(given, dict | str | None) else as_text(given)
+    return RawToolCall(text(id_) or None, text(use.get("name")), arguments)
+
+
+def signature_of(reasoning: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return blocks of reasoning as the signature of a call, None if there are none."""
+    return to_json(reasoning).decode() if reasoning else None
+
+
+def as_text(value: Any) -> str:
+    """Return a value as JSON, and text as it is."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return to_json(value).decode()
 
 
 def citations_in(

@@ -15,7 +15,7 @@
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -44,13 +44,17 @@ from ._claude import (
     CLAUDE_ON_VERTEX,
     KINDS,
     NO_TEMPERATURE,
+    as_text,
     call_input,
+    calls_in,
     carried_blocks,
     citations_in,
     default_max_tokens,
     escaped_id,
     lone_prompts,
     make_turns,
+    raw_call,
+    signature_of,
     supported_schema,
     tool_parts,
     with_calls,
@@ -75,7 +79,6 @@ _ENDS: Mapping[str, End] = {
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "none": "none", "required": "any"}
 
-_THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
 _SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 _SERVER_TYPES = (*_SERVER_CALLS, "_tool_result")
 
@@ -142,9 +145,10 @@ class Anthropic(Adapter):
         """
         content = reply.get("content")
         blocks = [mapping(block) for block in items(content)]
+        joined, calls = _content(blocks)
         answer = ModelAnswer(
-            content=text(content) or _joined(blocks, "text") or None,
-            calls=list(_calls(blocks)),
+            content=text(content) or joined or None,
+            calls=calls,
             end=_end(reply.get("stop_reason")),
             reasoning=_joined(blocks, "thinking"),
             tokens=with_billing(_tokens(mapping(reply.get("usage"))), reply),
@@ -324,7 +328,7 @@ class AnthropicReader(AnswerReader):
         elif pieces and "input" in block:
             block["input"] = mapping(parse_or_none(pieces.encode("utf-8", "replace")))
         self._blocks.append(block)
-        if kind == "redacted_thinking" or (kind == "thinking" and text(block.get("signature"))):
+        if _is_signed(block):
             self._thinking_blocks.append(block)
         if not block.get("citations"):
             return []
@@ -335,9 +339,9 @@ class AnthropicReader(AnswerReader):
             self._open.pop(index, None)
             return ()
         number = len(self._calls)
-        signature = _signature(self._thinking_blocks)
+        signature = signature_of(self._thinking_blocks)
         self._thinking_blocks = []
-        arguments = _as_text(block.get("input")) if block.get("input") else ""
+        arguments = as_text(block.get("input") or "")
         if arguments:
             self._open.pop(index, None)  # complete: later pieces would be wrong
         else:
@@ -472,23 +476,13 @@ def _joined(blocks: Iterable[Mapping[str, Any]], kind: str) -> str:
     return "".join(text(block.get(kind)) for block in blocks if block.get("type") == kind)
 
 
-def _calls(blocks: Iterable[Mapping[str, Any]]) -> Iterator[RawToolCall]:
-    """Yield the tool calls, without those of server-side tools."""
-    thinking: list[Mapping[str, Any]] = []
-    for block in blocks:
-        kind = block.get("type")
-        if kind == "redacted_thinking" or (kind == "thinking" and text(block.get("signature"))):
-            thinking.append(block)
-        elif kind == "tool_use":
-            given = block.get("input")
-            arguments = given if isinstance(given, dict | str | None) else _as_text(given)
-            id_, name = text(block.get("id")) or None, text(block.get("name"))
-            yield RawToolCall(id_, name, arguments, _signature(thinking))
-            thinking = []
+def _call(block: Mapping[str, Any]) -> RawToolCall | None:
+    """Return the call in a block, None for other blocks and those of server-side tools."""
+    return raw_call(block, block.get("id")) if block.get("type") == "tool_use" else None
 
 
 def _content(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, list[RawToolCall]]:
-    return _joined(blocks, "text"), list(_calls(blocks))
+    return _joined(blocks, "text"), [*calls_in(blocks, _is_signed, _call)]
 
 
 def _carried(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -570,17 +564,12 @@ def _tool_result(use: Mapping[str, Any], content: Any) -> ProviderToolResult:
     )
 
 
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else to_json(value).decode()
-
-
-def _signature(thinking: Sequence[Mapping[str, Any]]) -> str | None:
-    return to_json(thinking).decode() if thinking else None
-
-
 def _is_signed(block: Any) -> bool:
-    """Return True if a block is thinking that was sent back as the signature of a call."""
-    return text(mapping(block).get("type")) in _THINKING_TYPES
+    """Return True if a block is thinking that must be sent back."""
+    kind = mapping(block).get("type")
+    return kind == "redacted_thinking" or (
+        kind == "thinking" and bool(text(block.get("signature")))
+    )
 
 
 def _end(reason: Any) -> End:

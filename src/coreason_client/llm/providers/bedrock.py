@@ -9,11 +9,9 @@
   such blocks carries all its blocks in `provider_items`, to be sent back.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import quote
-
-from pydantic_core import to_json
 
 from .._adapter import Adapter, AnswerReader, Piece
 from .._answer import End, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens, media_of
@@ -26,7 +24,15 @@ from .._profile import ProviderProfile
 from ..types import Citation, Media, ProviderToolResult
 from ._arguments import ARGUMENTS
 from ._bedrock_body import ANSWER_TOOL, is_signed, part_problem, request_body
-from ._claude import KINDS, carried_blocks, citations_in
+from ._claude import (
+    KINDS,
+    as_text,
+    calls_in,
+    carried_blocks,
+    citations_in,
+    raw_call,
+    signature_of,
+)
 
 __all__ = ["ADAPTER", "Bedrock"]
 
@@ -76,11 +82,10 @@ class Bedrock(Adapter):
         """
         message = mapping(mapping(reply.get("output")).get("message"))
         blocks = [mapping(block) for block in items(message.get("content"))]
-        calls = list(_calls(blocks))
+        content, calls = _content(blocks)
         forced = [call for call in calls if call.name == ANSWER_TOOL]
-        content = "".join(map(_text_of, blocks))
         if forced:
-            content, calls = _as_text(forced[0].arguments), []
+            content, calls = as_text(forced[0].arguments), []
         answer = ModelAnswer(
             content=content or None,
             calls=calls,
@@ -122,15 +127,13 @@ class BedrockReader(AnswerReader):
         "_pieces",
         "_reasoning_blocks",
         "_signature",
-        "_thinking",
     )
 
     def __init__(self) -> None:
         super().__init__()
         self._open: dict[int | None, int | None] = {}  # call numbers by block; None: the answer
-        self._thinking: list[str] = []
-        self._signature = ""
-        self._reasoning_blocks: list[dict[str, Any]] = []
+        self._signature = ""  # of the latest reasoning
+        self._reasoning_blocks: list[dict[str, Any]] = []  # since the latest call
         self._blocks: list[dict[str, Any]] = []  # complete
         self._block: dict[str, Any] = {}  # the start of the latest one
         self._pieces: list[str] = []  # of its text or input
@@ -177,7 +180,7 @@ class BedrockReader(AnswerReader):
         return ()
 
     def _arguments(self, index: int | None, use: Any) -> Sequence[Piece]:
-        piece = _as_text(mapping(use).get("input"))
+        piece = as_text(mapping(use).get("input"))
         self._pieces.append(piece)
         if not piece or index not in self._open:
             return ()
@@ -187,16 +190,13 @@ class BedrockReader(AnswerReader):
         return self.add_tool_call(number, arguments=piece)
 
     def _reasoning_delta(self, delta: Mapping[str, Any]) -> Sequence[Piece]:
+        self._block = self._block or {"reasoningContent": {}}
         self._signature += text(delta.get("signature"))
         if redacted := text(delta.get("redactedContent")):
-            block = {"reasoningContent": {"redactedContent": redacted}}
-            self._reasoning_blocks.append(block)
-            self._blocks.append(block)
+            self._add_block({"reasoningContent": {"redactedContent": redacted}})
         piece = text(delta.get("text"))
-        if not piece:
-            return ()
-        self._thinking.append(piece)
-        return (self.add_reasoning(piece),)
+        self._pieces.append(piece)
+        return (self.add_reasoning(piece),) if piece else ()
 
     def _start(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         cited = self._end_block()
@@ -214,7 +214,7 @@ class BedrockReader(AnswerReader):
             self._open[index] = None
             return ()
         number = self._open[index] = len(self._calls)
-        signature = _signature(self._reasoning_blocks)
+        signature = signature_of(self._reasoning_blocks)
         self._reasoning_blocks = []
         id_ = text(use.get("toolUseId")) or None
         return self.add_tool_call(number, id=id_, name=name, signature=signature)
@@ -224,10 +224,13 @@ class BedrockReader(AnswerReader):
 
     def _end_block(self) -> list[Piece]:
         """Complete the latest block, and return its citations: only now their range is known."""
-        self._end_reasoning()
-        block, given, cited = self._block, "".join(self._pieces), self._cited
-        self._block, self._pieces, self._cited = {}, [], []
-        if "toolUse" in block:
+        block, given = self._block, "".join(self._pieces)
+        cited, signature = self._cited, self._signature
+        self._block, self._pieces, self._cited, self._signature = {}, [], [], ""
+        if "reasoningContent" in block:
+            signed = {"text": given, "signature": signature}
+            block = {"reasoningContent": {"reasoningText": signed}} if signature else {}
+        elif "toolUse" in block:
             sent = mapping(parse_or_none(given.encode("utf-8", "replace")))
             block = {"toolUse": {**mapping(block["toolUse"]), "input": sent}}
         elif "toolResult" in block:
@@ -236,17 +239,14 @@ class BedrockReader(AnswerReader):
             block = {"citationsContent": {"content": [{"text": given}], "citations": cited}}
         elif given:
             block = {"text": given}
-        self._blocks += [block] if block else []
+        self._add_block(block)
         return self.add_citations(_block_citations(block, sum(map(len, self._text))))
 
-    def _end_reasoning(self) -> None:
-        if self._signature:
-            signed = {"text": "".join(self._thinking), "signature": self._signature}
-            block = {"reasoningContent": {"reasoningText": signed}}
-            self._reasoning_blocks.append(block)
+    def _add_block(self, block: dict[str, Any]) -> None:
+        if block:
             self._blocks.append(block)
-        self._thinking = []
-        self._signature = ""
+        if is_signed(block):
+            self._reasoning_blocks.append(block)
 
     def _stop(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         usable = bool(self._text or self._calls or self.media)
@@ -284,23 +284,14 @@ def _reasoning_of(block: Mapping[str, Any]) -> str:
     return text(mapping(mapping(block.get("reasoningContent")).get("reasoningText")).get("text"))
 
 
-def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[RawToolCall]:
-    """Yield the tool calls, without those of tools that run at the provider."""
-    reasoning: list[Mapping[str, Any]] = []
-    for block in blocks:
-        if is_signed(block):
-            reasoning.append({"reasoningContent": block["reasoningContent"]})
-        use = mapping(block.get("toolUse"))
-        if use and use.get("type") != _PROVIDER_CALL:
-            given = use.get("input")
-            arguments = given if isinstance(given, dict | str | None) else _as_text(given)
-            id_, name = text(use.get("toolUseId")) or None, text(use.get("name"))
-            yield RawToolCall(id_, name, arguments, _signature(reasoning))
-            reasoning = []
+def _call(block: Mapping[str, Any]) -> RawToolCall | None:
+    """Return the call in a block, None for other blocks and tools that run at the provider."""
+    use = mapping(block.get("toolUse"))
+    return raw_call(use, use.get("toolUseId")) if use and not _is_provider_call(block) else None
 
 
 def _content(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, list[RawToolCall]]:
-    return "".join(map(_text_of, blocks)), list(_calls(blocks))
+    return "".join(map(_text_of, blocks)), [*calls_in(blocks, is_signed, _call)]
 
 
 def _carried(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -376,16 +367,6 @@ def _media(image: Any) -> list[Media]:
     image = mapping(image)
     data = text(mapping(image.get("source")).get("bytes"))
     return [media_of(f"image/{text(image.get('format')) or 'png'}", data=data)] if data else []
-
-
-def _as_text(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return to_json(value).decode()
-
-
-def _signature(reasoning: Sequence[Mapping[str, Any]]) -> str | None:
-    return to_json(reasoning).decode() if reasoning else None
 
 
 def _end(reason: str, *, usable: bool, forced: bool) -> End:
