@@ -15,8 +15,6 @@ from ._batches_sync import Batch
 from ._client_core import side_route
 from ._cost import PricesAction
 from ._files import read_json
-from ._plan import SidePlan
-from ._reply import ReadReply, call_flow
 from ._returned import AsyncClientBase
 from .providers.batches import FoundBatch
 from .types import BatchStatus
@@ -87,7 +85,7 @@ class AsyncBatch:
             LLMError: the provider refused it; the class and the fields of the error give the
                 reason.
         """
-        await self._send(self._core.cancel_plan(), read_json)
+        await self._client._ask(self._core.cancel_plan(), read_json)
         return await self.status()
 
     async def results(self, response_format: Any = None) -> AsyncGenerator[BatchResult]:
@@ -121,9 +119,5 @@ class AsyncBatch:
                         yield result
 
     async def _found(self) -> FoundBatch:
-        found: FoundBatch = await self._send(self._core.status_plan(), read_batch)
+        found: FoundBatch = await self._client._ask(self._core.status_plan(), read_batch)
         return found
-
-    async def _send(self, plan: SidePlan, read: ReadReply[Any]) -> Any:
-        attempts = self._client._new_attempts([plan])
-        return await self._client._run_observed(call_flow(attempts, read), attempts)
