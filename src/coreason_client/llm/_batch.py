@@ -96,10 +96,9 @@ def batch_format(route: ModelRoute) -> BatchFormat:
     """
     found = BATCHES.get(route.profile.name)
     if found is None:
-        raise LLMRequestError(
+        raise route.error(
+            LLMRequestError,
             f"{route.profile.name} has no batches for this client: {', '.join(BATCHES)} have",
-            provider=route.profile.name,
-            model=route.model,
         )
     return found
 
@@ -296,9 +295,7 @@ class BatchCore:
             wire = "responses" if found.endpoint.endswith("responses") else "chat"
             problem = f'was submitted with wire="{wire}": create the client with it'
         if problem:
-            raise LLMRequestError(
-                f"batch {self.id} {problem}", provider=self._route.profile.name, model=self._model
-            )
+            raise self._route.profile.rejected(f"batch {self.id} {problem}", self._model)
 
 
 # Results.
@@ -317,12 +314,8 @@ def _read_result(plan: CallPlan, response_format: Any, line: Any) -> BatchResult
 
 def _unprocessed(route: ModelRoute, why: str) -> LLMError:
     kind = LLMTimeoutError if why == "expired" else LLMError
-    return kind(
-        f"the request was {why} before {route.profile.name} processed it: submit it again",
-        provider=route.profile.name,
-        model=route.model,
-        code=why,
-    )
+    problem = f"the request was {why} before {route.profile.name} processed it: submit it again"
+    return route.error(kind, problem, code=why)
 
 
 class ResultsMachine:

@@ -187,13 +187,12 @@ class ClientCore:
             raise invalid("response_id", "must be the id of a background response", response_id)
         messages, own = [{"role": "user", "content": response_id}], {"reask": False}
         attempts = self._attempts(messages, model, None, None, None, own, response_format)
-        profile = attempts.plan.route.profile
-        if not has_background(profile):
-            raise LLMRequestError(
-                f"{profile.name} has no background responses in this format: create the client "
-                'with wire="responses", for a provider that has them',
-                provider=profile.name,
-                model=attempts.plan.route.model,
+        route = attempts.plan.route
+        if not has_background(route.profile):
+            raise route.error(
+                LLMRequestError,
+                f"{route.profile.name} has no background responses in this format: create the "
+                'client with wire="responses", for a provider that has them',
             )
         attempts.plan = attempts.plan.polled(response_id)
         return attempts
@@ -298,9 +297,8 @@ class ClientCore:
         except ArgumentError as error:
             raise LLMRequestError(str(error), argument_error=error) from None
         if route.profile.name != provider:
-            raise LLMRequestError(
-                f"the base URL belongs to {route.profile.name}: create a client for {provider}",
-                provider=route.profile.name,
+            raise route.profile.rejected(
+                f"the base URL belongs to {route.profile.name}: create a client for {provider}"
             )
         return models_plan(route)
 

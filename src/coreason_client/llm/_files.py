@@ -179,20 +179,18 @@ def _gemini_part(route: ModelRoute, stored: Mapping[str, Any], file: ReadFile) -
     uri, state = text(stored.get("uri")), stored.get("state")
     if not uri or state not in (None, "ACTIVE"):
         reason = text(mapping(stored.get("error")).get("message")) or f"its state is {state}"
-        raise LLMRequestError(
-            f"{route.profile.name} cannot use file {file.name!r}: {clean_text(reason)}",
-            provider=route.profile.name,
+        raise route.profile.rejected(
+            f"{route.profile.name} cannot use file {file.name!r}: {clean_text(reason)}"
         )
     return {"type": "file", "file": {"file_id": uri, "filename": file.name}}
 
 
 def _check_provider(route: ModelRoute) -> None:
     if route.profile.name not in _PROVIDERS:
-        raise LLMRequestError(
+        raise route.error(
+            LLMRequestError,
             f"{route.profile.name} stores no files for this client: {', '.join(_PROVIDERS)} do; "
             "or send the file with each message, as file_data",
-            provider=route.profile.name,
-            model=route.model,
         )
 
 

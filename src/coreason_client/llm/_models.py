@@ -5,7 +5,6 @@ from ._attempts import Attempts
 from ._plan import SidePlan
 from ._reply import JSONReply, call_flow, reply_reader
 from ._route import ModelRoute
-from .errors import LLMRequestError
 from .providers.model_lists import MODEL_LISTS, ModelPage
 from .types import ModelInfo
 
@@ -22,9 +21,8 @@ def models_plan(route: ModelRoute, cursor: str | None = None) -> SidePlan:
     """
     found = MODEL_LISTS.get(route.profile.wire)
     if found is None:
-        raise LLMRequestError(
-            f"{route.profile.name} has no list of models that this client can read",
-            provider=route.profile.name,
+        raise route.profile.rejected(
+            f"{route.profile.name} has no list of models that this client can read"
         )
     return SidePlan(route, found.url(route.base, cursor), method="GET", free=False)
 

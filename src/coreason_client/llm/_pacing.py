@@ -35,15 +35,6 @@ _MAX_PACES = 256
 _NEVER = float("-inf")
 
 
-class _Window:
-    """The requests without an answer, and how many may be sent at once."""
-
-    __slots__ = ("running", "size")
-
-    def __init__(self) -> None:
-        self.running, self.size = 0, _BURST
-
-
 class DeploymentPace:
     """The pace of one deployment. It may be used from several threads."""
 
@@ -52,7 +43,8 @@ class DeploymentPace:
         self._rate = _FIRST_RATE  # requests per second
         self._known = False  # the rate is that of the provider
         self._highest = 0  # requests in a second without a 429
-        self._window = _Window()
+        self._running = 0  # requests without an answer
+        self._window = _BURST  # so many may be sent at once
         self._since = self._start = _NEVER  # when the last second, and this one, began
         self._sent = self._before = 0  # in this second or phase, and in the second before
         self._rejected = 0
@@ -66,14 +58,14 @@ class DeploymentPace:
     def after_fork(self) -> None:
         """Forget the calls of the parent's threads, which do not run in this process."""
         self._lock = threading.Lock()
-        self._window.running = 0
+        self._running = 0
 
     def wait(self, turn: float | None, now: float) -> tuple[float, float]:
         """Return the seconds before a call may send, and its turn; at 0 it counts as sent."""
         with self._lock:
             if turn is None and self._is_free(now):
                 self._sent += 1
-                self._window.running += 1
+                self._running += 1
                 return 0.0, 0.0
             self._advance(now)
             unused = self._unused
@@ -87,7 +79,7 @@ class DeploymentPace:
             if seconds > _ROUNDING:
                 return seconds, turn
             self._sent += 1
-            self._window.running += 1
+            self._running += 1
             if not self._known:
                 self._base = now, max(turn, self._base[1])  # a late call delays the next one
             return 0.0, turn
@@ -100,16 +92,16 @@ class DeploymentPace:
     def answered(self) -> None:
         """Record the end of a request."""
         with self._lock:
-            window, unlimited = self._window, not self._known and self._rejected_at is None
-            if unlimited and 2 * window.running > window.size:
-                window.size = 2 * window.running
-            window.running = max(0, window.running - 1)
+            unlimited = not self._known and self._rejected_at is None
+            if unlimited and 2 * self._running > self._window:
+                self._window = 2 * self._running
+            self._running = max(0, self._running - 1)
 
     def reject(self, phase: int, delay: float, now: float) -> None:
         """Record a 429 for a request of a phase, which asks for a delay."""
         with self._lock:
             self._rejected += 1
-            self._window.size = _BURST
+            self._window = _BURST
             if phase != self.phase:
                 return  # it was sent before others found out
             if self._rejected_at is None:
@@ -125,7 +117,7 @@ class DeploymentPace:
     def _is_free(self, now: float) -> bool:
         """Return True if no rule applies to a new request: this is the usual case, and quick."""
         return (
-            self._window.running < self._window.size
+            self._running < self._window
             and not (self._known or self._unused)
             and self._rejected_at is None
             and now - self._start < _SECOND
@@ -178,7 +170,7 @@ class DeploymentPace:
         return first + (now - start) * self._rate
 
     def _due(self, turn: float) -> float:
-        if not self._known and self._window.running < self._window.size:
+        if not self._known and self._running < self._window:
             return _NEVER
         start, first = self._base
         return start + (turn - first) / self._rate

@@ -141,12 +141,11 @@ class KeyFetcher:
     def _failed(self, error: Exception) -> LLMError:
         route = self.route
         if isinstance(error, AsyncCallableError):
-            return LLMRequestError(str(error), provider=route.profile.name, model=route.model)
-        failure = LLMAuthenticationError(
+            return route.error(LLMRequestError, str(error))
+        failure = route.error(
+            LLMAuthenticationError,
             f"there is no key for {route.profile.name}: {route.key_name} raised "
             f"{type(error).__name__}",
-            provider=route.profile.name,
-            model=route.model,
         )
         failure.__cause__ = redacted_cause(error, self._redact)
         return failure
@@ -431,10 +430,9 @@ def with_arguments(call: ModelCall, adapter: Adapter, profile: ProviderProfile) 
         rule = None if name in profile.lacks else adapter.arguments.get(name)
         found = _at(rule, value) if isinstance(rule, str) else rule and rule(call, value, profile)
         if found is None:
-            raise LLMRequestError(
+            raise profile.rejected(
                 f"{name} must be left out: {profile.name} does not have it for {call.model}",
-                provider=profile.name,
-                model=call.model,
+                call.model,
             )
         with_extra(fields, found)
     return replace(call, extra=with_extra(fields, call.extra))
@@ -461,11 +459,8 @@ def _check_parts(
         kind = part["type"]
         problem = None if kind == "text" else adapter.part_problem(part, profile)
         if problem is not None:
-            raise LLMRequestError(
-                f"messages[{index}].content[{number}] has the type {kind!r}, {problem}",
-                provider=profile.name,
-                model=call.model,
-            )
+            where = f"messages[{index}].content[{number}]"
+            raise profile.rejected(f"{where} has the type {kind!r}, {problem}", call.model)
 
 
 def _without_developer(call: ModelCall) -> ModelCall:

@@ -26,7 +26,6 @@ from .._answer import Malformed, Tokens
 from .._cost import with_billing
 from .._json import count, items, mapping, with_extra
 from .._profile import ProviderProfile
-from ..errors import LLMRequestError
 
 __all__ = ["EMBEDDINGS", "EmbedCall", "EmbedFormat", "Embedded", "vector_of"]
 
@@ -263,11 +262,10 @@ class BedrockEmbeddings(EmbedFormat):
             return _sized(call, "output_dimension", body)
         if _TITAN.search(call.model):
             return _sized(call, "dimensions", {"inputText": call.texts[0]})
-        raise LLMRequestError(
+        raise profile.rejected(
             f"the embeddings of {profile.name} are those of amazon.titan-embed-… and "
             f"cohere.embed-…, got {call.model!r}: use one of these models",
-            provider=profile.name,
-            model=call.model,
+            call.model,
         )
 
     def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:

@@ -247,8 +247,11 @@ def _anthropic_batch(batch: _StoredBatch, url: str) -> dict[str, Any]:
         "expires_at": _TIME,
         "processing_status": batch.state("in_progress", "ended", "ended"),
         "request_counts": {
-            "processing": waiting, "succeeded": good, "errored": bad,
-            "canceled": cancelled, "expired": 0,
+            "processing": waiting,
+            "succeeded": good,
+            "errored": bad,
+            "canceled": cancelled,
+            "expired": 0,
         },
         "cancel_initiated_at": _TIME if batch.cancelled else None,
         "results_url": None if batch.running else f"{url}/results",
