@@ -239,7 +239,7 @@ class FakeModel(LoopbackBlock):
         """Return the status and the body of the answer to a request of a batch."""
         turn, asked = self._received(wire, path, request, body)
         if isinstance(turn, ModelFailure):
-            return turn.status, wire.failure(turn)[1]
+            return turn.status, wire.error(turn)
         return 200, wire.body(self._script(turn, asked))
 
     async def _background(
@@ -333,7 +333,7 @@ async def _send_stream(
     for chunk in _sent(wire, turn, script)[first:]:
         await response.send(chunk.data)
     if turn.failure is not None:
-        await response.send(wire.failure_event(turn.failure))
+        await response.send(wire.error_event(turn.failure))
     if turn.stall_after is not None:
         await response.until_disconnected()
     elif turn.disconnect_after is None:
@@ -347,11 +347,10 @@ def _sent(wire: Wire, turn: ModelTurn, script: WireTurn) -> Sequence[Chunk]:
 
 
 async def _refuse(wire: Wire, failure: ModelFailure, response: ResponseWriter) -> None:
-    headers, body = wire.failure(failure)
-    sent: dict[str, str] = {**dict([_JSON]), **headers, **failure.headers}
+    sent = {**dict([_JSON]), **wire.error_headers(failure), **failure.headers}
     if failure.retry_after is not None:
         sent["retry-after"] = f"{failure.retry_after:g}"
-    await response.whole(failure.status, _pairs(sent), dumped(body))
+    await response.whole(failure.status, _pairs(sent), dumped(wire.error(failure)))
 
 
 def _pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:
