@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 from ._answer import End, ModelAnswer, ProviderFault, RawToolCall, Tokens, new_call_id
 from ._call import ModelCall
 from ._frames import Framing
-from ._json import without_lone_surrogates
+from ._json import parse_or_none, without_lone_surrogates
 from ._profile import ProviderProfile
 from .types import (
     Citation,
@@ -23,7 +23,7 @@ from .types import (
     ToolCallDelta,
 )
 
-__all__ = ["Adapter", "AnswerReader", "Fields", "Piece", "Rule"]
+__all__ = ["Adapter", "AnswerReader", "Fields", "Piece", "Rule", "own_items"]
 
 
 Piece: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | CitationDelta
@@ -259,3 +259,30 @@ class Adapter(ABC):
     @abstractmethod
     def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body of any status, None if there is none."""
+
+
+def own_items(
+    message: Mapping[str, Any],
+    provider: str,
+    read: Callable[[Sequence[dict[str, Any]]], tuple[str, Sequence[RawToolCall]]],
+) -> Sequence[dict[str, Any]]:
+    """Return the items of an answer that a message carries for its provider.
+
+    Empty if there are none, or if the text or the calls of the message were changed since. `read`
+    returns the text and the calls in items.
+    """
+    items: Sequence[dict[str, Any]] = message.get("provider_items", {}).get(provider, ())
+    if not items:
+        return ()
+    (content, calls), known = read(items), message.get("tool_calls", ())
+    same = (content or "") == (message.get("content") or "") and len(calls) == len(known)
+    return items if same and all(map(_is_same_call, calls, known)) else ()
+
+
+def _is_same_call(call: RawToolCall, known: Mapping[str, Any]) -> bool:
+    function, given = known["function"], call.arguments
+    if (call.id, call.name) != (known["id"], function["name"]):
+        return False
+    if not isinstance(given, dict):
+        given = parse_or_none((given or "{}").encode("utf-8", "replace"))
+    return bool(given == parse_or_none(function["arguments"].encode()))

@@ -70,9 +70,7 @@ def joined(value: Any) -> str:
     return value if isinstance(value, str) else to_json(value).decode()
 
 
-def texts(value: Any, *keys: str) -> list[str]:
+def texts(value: Mapping[str, Any], *keys: str) -> list[str]:
     """Return the texts under some keys of an object: its own JSON if there are none of them."""
-    if not isinstance(value, Mapping):
-        return [text(value)]
     found = [joined(value[key]) for key in keys if value.get(key)]
-    return found or ([joined(dict(value))] if value else [])
+    return found or [joined(dict(value))]

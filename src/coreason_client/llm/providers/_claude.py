@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
-from .._answer import RawToolCall, says_the_same
+from .._answer import RawToolCall
 from .._citations import Kind
 from .._json import items, text
 from ..types import Citation, Message
@@ -22,7 +22,6 @@ __all__ = [
     "as_text",
     "call_input",
     "calls_in",
-    "carried_blocks",
     "citations_in",
     "claude_at_bedrock",
     "default_max_tokens",
@@ -212,22 +211,6 @@ def with_calls(
             blocks.extend(reasoning)
         blocks.append(tool_use(call))
     return blocks
-
-
-def carried_blocks(
-    message: Message,
-    provider: str,
-    read: Callable[[Sequence[Block]], tuple[str | None, list[RawToolCall]]],
-) -> list[Block]:
-    """Return the blocks that an assistant message carries for a provider.
-
-    Empty if there are none, or if the text or the calls of the message were changed since. `read`
-    returns the text and the calls in blocks.
-    """
-    carried = message.get("provider_items", {}).get(provider, ())
-    if not carried or not says_the_same(message, *read(carried)):
-        return []
-    return [dict(block) for block in carried]
 
 
 def calls_in(

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from pydantic_core import to_json
 
-from .._adapter import Adapter, AnswerReader, Piece
+from .._adapter import Adapter, AnswerReader, Piece, own_items
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
 from .._call import (
     ModelCall,
@@ -47,7 +47,6 @@ from ._claude import (
     as_text,
     call_input,
     calls_in,
-    carried_blocks,
     citations_in,
     default_max_tokens,
     escaped_id,
@@ -313,9 +312,6 @@ class AnthropicReader(AnswerReader):
             return [*cited, *self._add_thinking(text(block.get("thinking")))]
         return cited
 
-    def _stop_block(self, value: dict[str, Any]) -> Sequence[Piece]:
-        return self._end_block()
-
     def _end_block(self) -> list[Piece]:
         """Complete the latest block, and return its citations: only now their range is known."""
         block, pieces = self._block, "".join(self._pieces)
@@ -386,7 +382,7 @@ class AnthropicReader(AnswerReader):
 _EVENTS: Mapping[str, Callable[[AnthropicReader, dict[str, Any]], Sequence[Piece]]] = {
     "content_block_delta": AnthropicReader._delta,
     "content_block_start": AnthropicReader._start_block,
-    "content_block_stop": AnthropicReader._stop_block,
+    "content_block_stop": lambda reader, _: reader._end_block(),
     "message_start": AnthropicReader._start,
     "message_delta": AnthropicReader._change,
     "message_stop": AnthropicReader._stop,
@@ -432,8 +428,9 @@ def _blocks(provider: str, message: Message) -> list[dict[str, Any]]:
         if "is_error" in message:
             result["is_error"] = True
         return [{**result, "content": blocks} if blocks else result]
-    if carried := carried_blocks(message, provider, _content):
-        return [block for block in carried if block.get("type") != "text" or block["text"].strip()]
+    if carried := own_items(message, provider, _content):
+        said = [one for one in carried if one.get("type") != "text" or one["text"].strip()]
+        return [dict(block) for block in said]
     return with_calls(blocks, message.get("tool_calls", ()), _is_signed, _tool_use)
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from .._adapter import Adapter, AnswerReader, Piece
+from .._adapter import Adapter, AnswerReader, Piece, own_items
 from .._answer import End, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens, media_of
 from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of
 from .._citations import citation, texts, tool_result
@@ -37,7 +37,6 @@ from ._claude import (
     as_text,
     call_input,
     calls_in,
-    carried_blocks,
     citations_in,
     claude_at_bedrock,
     escaped_id,
@@ -251,9 +250,6 @@ class BedrockReader(AnswerReader):
         id_ = text(use.get("toolUseId")) or None
         return self.add_tool_call(number, id=id_, name=name, signature=signature)
 
-    def _stop_block(self, value: Mapping[str, Any]) -> Sequence[Piece]:
-        return self._end_block()
-
     def _end_block(self) -> list[Piece]:
         """Complete the latest block, and return its citations: only now their range is known."""
         block, given = self._block, "".join(self._pieces)
@@ -295,7 +291,7 @@ class BedrockReader(AnswerReader):
 _EVENTS: Mapping[bytes, Callable[[BedrockReader, Mapping[str, Any]], Sequence[Piece]]] = {
     b"contentBlockDelta": BedrockReader._delta,
     b"contentBlockStart": BedrockReader._start,
-    b"contentBlockStop": BedrockReader._stop_block,
+    b"contentBlockStop": lambda reader, _: reader._end_block(),
     b"messageStop": BedrockReader._stop,
     b"metadata": BedrockReader._metadata,
 }
@@ -375,7 +371,7 @@ def _blocks(provider: str, message: Message) -> list[dict[str, Any]]:
         if "is_error" in message:
             result["status"] = "error"
         return [{"toolResult": result}]
-    carried = carried_blocks(message, provider, _content)
+    carried = [dict(block) for block in own_items(message, provider, _content)]
     return carried or with_calls(blocks, message.get("tool_calls", ()), _is_signed, _tool_use)
 
 
