@@ -30,6 +30,7 @@ __all__ = [
     "is_pydantic_model",
     "is_text",
     "mime_type_of",
+    "sampling",
     "text_of",
 ]
 
@@ -123,6 +124,16 @@ class ModelCall:
     raw: bool = False
     resume: bool = False
     keep_invalid_calls: bool = False
+
+
+def sampling(call: ModelCall, temperature: str, max_tokens: str, stop: str) -> dict[str, Any]:
+    """Return what a call has of these, by the names that a provider has for them."""
+    fields = {
+        temperature: call.temperature,
+        max_tokens: call.max_tokens,
+        stop: [*call.stop] or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def is_pydantic_model(value: Any) -> bool:

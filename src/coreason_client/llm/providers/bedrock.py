@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from .._adapter import Adapter, AnswerReader, Piece, own_items
 from .._answer import End, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens, media_of
-from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of
+from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of, sampling
 from .._citations import citation, texts, tool_result
 from .._cost import with_billing
 from .._frames import Framing
@@ -322,13 +322,9 @@ def request_body(call: ModelCall, provider: str = "bedrock") -> dict[str, Any]:
 
 
 def _inference_config(call: ModelCall) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    if call.max_tokens is not None:
-        config["maxTokens"] = call.max_tokens
-    if _takes_temperature(call):
-        config["temperature"] = call.temperature
-    if call.stop:
-        config["stopSequences"] = list(call.stop)
+    config = sampling(call, "temperature", "maxTokens", "stopSequences")
+    if not _takes_temperature(call):
+        config.pop("temperature", None)
     return config
 
 
@@ -439,9 +435,7 @@ def _choice(choice: str) -> Mapping[str, Any]:
 
 
 def _takes_temperature(call: ModelCall) -> bool:
-    """Return False without one, for models of Claude that reject it, and beside top P."""
-    if call.temperature is None:
-        return False
+    """Return False for models of Claude that reject it, and beside top P."""
     claude = claude_at_bedrock(call.model)
     if claude is None:
         return True

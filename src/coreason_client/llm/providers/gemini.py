@@ -30,7 +30,7 @@ from .._answer import (
     Tokens,
     media_of,
 )
-from .._call import ModelCall, data_of, mime_type_of
+from .._call import ModelCall, data_of, mime_type_of, sampling
 from .._citations import citation, tool_result
 from .._cost import with_billing
 from .._json import count, http_status, items, mapping, parse, text
@@ -425,13 +425,7 @@ def _choice(choice: str) -> dict[str, Any]:
 
 
 def _config(call: ModelCall) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    if call.temperature is not None:
-        config["temperature"] = call.temperature
-    if call.max_tokens is not None:
-        config["maxOutputTokens"] = call.max_tokens
-    if call.stop:
-        config["stopSequences"] = list(call.stop)
+    config = sampling(call, "temperature", "maxOutputTokens", "stopSequences")
     if call.schema is not None:
         config["responseMimeType"] = "application/json"
         if call.schema.schema is not None:
