@@ -51,13 +51,12 @@ class ReadFile(Action):
     Attributes:
         name: the name of the file.
         data: its bytes, once they are read.
-        error: the reason why they could not be read.
 
     Raises:
         LLMRequestError: an argument is wrong.
     """
 
-    __slots__ = ("_path", "data", "error", "name")
+    __slots__ = ("_path", "data", "name")
 
     def __init__(self, file: Any, filename: Any) -> None:
         if not isinstance(file, str | PathLike | bytes | bytearray):
@@ -70,15 +69,19 @@ class ReadFile(Action):
             )
         self.name: str = self._path.name if filename is None and self._path else filename
         check_text("filename", self.name)
-        self.error: OSError | None = None
 
     def perform(self) -> None:
-        """Read the file."""
+        """Read the file.
+
+        Raises:
+            LLMRequestError: it cannot be read.
+        """
         try:
             if self._path is not None:
                 self.data = self._path.read_bytes()
         except OSError as error:
-            self.error = error
+            reason = f"file {self.name!r} cannot be read: {error.strerror}"
+            raise LLMRequestError(reason) from None
 
     async def perform_async(self) -> None:
         """Read the file in a thread."""
@@ -99,8 +102,6 @@ def upload_plan(route: ModelRoute, file: ReadFile) -> SidePlan:
         LLMRequestError: the provider stores no files, or there is nothing to send.
     """
     _check_provider(route)
-    if file.error is not None:
-        raise LLMRequestError(f"file {file.name!r} cannot be read: {file.error.strerror}")
     if not file.data:
         raise LLMRequestError(f"file {file.name!r} is empty: providers reject it")
     if route.profile.name != "gemini":
