@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
+from .._adapter import AnswerReader
 from .._answer import RawToolCall
 from .._citations import Kind
 from .._json import items, text
@@ -19,6 +20,7 @@ __all__ = [
     "KINDS",
     "NO_TEMPERATURE",
     "Block",
+    "BlockReader",
     "as_text",
     "call_input",
     "calls_in",
@@ -29,7 +31,6 @@ __all__ = [
     "lone_prompts",
     "make_turns",
     "raw_call",
-    "signature_of",
     "signed_blocks",
     "supported_schema",
     "tool_parts",
@@ -226,6 +227,31 @@ def calls_in(
         elif (call := call_of(block)) is not None:
             call.signature, reasoning = signature_of(reasoning), []
             yield call
+
+
+class BlockReader(AnswerReader):
+    """Reads a stream of blocks, and keeps them: the provider may need them back."""
+
+    __slots__ = ("_block", "_blocks", "_open", "_pieces", "_reasoning_blocks")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: dict[int | None, int | None] = {}  # call numbers by block; None: the answer
+        self._block: Block = {}  # the start of the latest one, while it is incomplete
+        self._pieces: list[str] = []  # of its text, reasoning or input
+        self._blocks: list[Block] = []  # complete
+        self._reasoning_blocks: list[Block] = []  # signed, since the latest call
+
+    def keep(self, block: Block, *, signed: bool) -> None:
+        """Keep a complete block; signed reasoning belongs to the next call."""
+        self._blocks.append(block)
+        if signed:
+            self._reasoning_blocks.append(block)
+
+    def take_signature(self) -> str | None:
+        """Return the reasoning since the latest call as the signature of the next one."""
+        reasoning, self._reasoning_blocks = self._reasoning_blocks, []
+        return signature_of(reasoning)
 
 
 def raw_call(use: Mapping[str, Any], id_: Any) -> RawToolCall:

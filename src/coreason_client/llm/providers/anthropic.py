@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from pydantic_core import to_json
 
-from .._adapter import Adapter, AnswerReader, Piece, own_items
+from .._adapter import Adapter, Piece, own_items
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
 from .._call import (
     ModelCall,
@@ -44,6 +44,7 @@ from ._claude import (
     CLAUDE_ON_VERTEX,
     KINDS,
     NO_TEMPERATURE,
+    BlockReader,
     as_text,
     call_input,
     calls_in,
@@ -53,7 +54,6 @@ from ._claude import (
     lone_prompts,
     make_turns,
     raw_call,
-    signature_of,
     supported_schema,
     tool_parts,
     with_calls,
@@ -207,18 +207,13 @@ class VertexClaude(Anthropic):
         return fault if fault is None or not status else replace(fault, codes=codes(status))
 
 
-class AnthropicReader(AnswerReader):
+class AnthropicReader(BlockReader):
     """Reads the events of one stream."""
 
-    __slots__ = ("_block", "_blocks", "_model", "_open", "_pieces", "_thinking_blocks", "_usage")
+    __slots__ = ("_model", "_usage")
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[int | None, int] = {}  # call numbers by block index
-        self._block: dict[str, Any] | None = None  # the latest one, while it is incomplete
-        self._pieces: list[str] = []  # of its text, thinking or input
-        self._blocks: list[dict[str, Any]] = []  # complete
-        self._thinking_blocks: list[dict[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._model = ""
 
@@ -266,7 +261,7 @@ class AnthropicReader(AnswerReader):
         return ()
 
     def _delta(self, value: dict[str, Any]) -> Sequence[Piece]:
-        delta = mapping(value.get("delta"))
+        delta, block = mapping(value.get("delta")), self._block
         kind = delta.get("type")
         if kind == "text_delta":
             return self._add_text(text(delta.get("text")))
@@ -279,13 +274,10 @@ class AnthropicReader(AnswerReader):
             )
         if kind == "thinking_delta":
             return self._add_thinking(text(delta.get("thinking")))
-        if kind == "signature_delta" and self._block is not None:
-            self._block["signature"] = text(self._block.get("signature")) + text(
-                delta.get("signature")
-            )
-        if kind == "citations_delta" and self._block is not None:
-            known = items(self._block.get("citations"))
-            self._block["citations"] = [*known, mapping(delta.get("citation"))]
+        if kind == "signature_delta" and block:
+            block["signature"] = text(block.get("signature")) + text(delta.get("signature"))
+        if kind == "citations_delta" and block:
+            block["citations"] = [*items(block.get("citations")), mapping(delta.get("citation"))]
         return ()
 
     def _add_text(self, piece: str) -> Sequence[Piece]:
@@ -315,17 +307,15 @@ class AnthropicReader(AnswerReader):
     def _end_block(self) -> list[Piece]:
         """Complete the latest block, and return its citations: only now their range is known."""
         block, pieces = self._block, "".join(self._pieces)
-        self._block, self._pieces = None, []
-        if block is None:
+        self._block, self._pieces = {}, []
+        if not block:
             return []
         kind = text(block.get("type"))
         if kind in ("text", "thinking"):
             block[kind] = pieces
         elif pieces and "input" in block:
             block["input"] = mapping(parse_or_none(pieces.encode("utf-8", "replace")))
-        self._blocks.append(block)
-        if _is_signed(block):
-            self._thinking_blocks.append(block)
+        self.keep(block, signed=_is_signed(block))
         if not block.get("citations"):
             return []
         return self.add_citations(_block_citations(block, sum(map(len, self._text))))
@@ -335,8 +325,7 @@ class AnthropicReader(AnswerReader):
             self._open.pop(index, None)
             return ()
         number = len(self._calls)
-        signature = signature_of(self._thinking_blocks)
-        self._thinking_blocks = []
+        signature = self.take_signature()
         arguments = as_text(block.get("input") or "")
         if arguments:
             self._open.pop(index, None)  # complete: later pieces would be wrong

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from .._adapter import Adapter, AnswerReader, Piece, own_items
+from .._adapter import Adapter, Piece, own_items
 from .._answer import End, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens, media_of
 from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of, sampling
 from .._citations import citation, texts, tool_result
@@ -34,6 +34,7 @@ from ._arguments import ARGUMENTS
 from ._claude import (
     KINDS,
     NO_TEMPERATURE,
+    BlockReader,
     as_text,
     call_input,
     calls_in,
@@ -43,7 +44,6 @@ from ._claude import (
     lone_prompts,
     make_turns,
     raw_call,
-    signature_of,
     supported_schema,
     tool_parts,
     with_calls,
@@ -147,28 +147,15 @@ class Bedrock(Adapter):
         return ProviderFault(message or kind, (kind,) if kind else ())
 
 
-class BedrockReader(AnswerReader):
+class BedrockReader(BlockReader):
     """Reads the events of one stream."""
 
-    __slots__ = (
-        "_block",
-        "_blocks",
-        "_cited",
-        "_open",
-        "_pieces",
-        "_reasoning_blocks",
-        "_signature",
-    )
+    __slots__ = ("_cited", "_signature")
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[int | None, int | None] = {}  # call numbers by block; None: the answer
         self._signature = ""  # of the latest reasoning
-        self._reasoning_blocks: list[dict[str, Any]] = []  # since the latest call
-        self._blocks: list[dict[str, Any]] = []  # complete
-        self._block: dict[str, Any] = {}  # the start of the latest one
-        self._pieces: list[str] = []  # of its text or input
-        self._cited: list[Any] = []  # its citations, or the contents of its tool result
+        self._cited: list[Any] = []  # citations of the latest block, or what its tool returned
 
     def answer(self) -> ModelAnswer:
         """Return the answer received so far, with the blocks that must be sent back."""
@@ -224,7 +211,7 @@ class BedrockReader(AnswerReader):
         self._block = self._block or {"reasoningContent": {}}
         self._signature += text(delta.get("signature"))
         if redacted := text(delta.get("redactedContent")):
-            self._add_block({"reasoningContent": {"redactedContent": redacted}})
+            self.keep({"reasoningContent": {"redactedContent": redacted}}, signed=True)
         piece = text(delta.get("text"))
         self._pieces.append(piece)
         return (self.add_reasoning(piece),) if piece else ()
@@ -245,8 +232,7 @@ class BedrockReader(AnswerReader):
             self._open[index] = None
             return ()
         number = self._open[index] = len(self._calls)
-        signature = signature_of(self._reasoning_blocks)
-        self._reasoning_blocks = []
+        signature = self.take_signature()
         id_ = text(use.get("toolUseId")) or None
         return self.add_tool_call(number, id=id_, name=name, signature=signature)
 
@@ -267,14 +253,9 @@ class BedrockReader(AnswerReader):
             block = {"citationsContent": {"content": [{"text": given}], "citations": cited}}
         elif given:
             block = {"text": given}
-        self._add_block(block)
-        return self.add_citations(_block_citations(block, sum(map(len, self._text))))
-
-    def _add_block(self, block: dict[str, Any]) -> None:
         if block:
-            self._blocks.append(block)
-        if _is_signed(block):
-            self._reasoning_blocks.append(block)
+            self.keep(block, signed=_is_signed(block))
+        return self.add_citations(_block_citations(block, sum(map(len, self._text))))
 
     def _stop(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         usable = bool(self._text or self._calls or self.media)
