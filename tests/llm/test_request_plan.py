@@ -1,7 +1,7 @@
 """The facts of a request that the retry rules know."""
 
 from coreason_client.llm._answer import Tokens
-from coreason_client.llm._models import ModelsPlan
+from coreason_client.llm._models import models_plan
 from coreason_client.llm._plan import RequestPlan, estimated_prompt
 from coreason_client.llm._route import Target
 
@@ -20,10 +20,11 @@ def test_the_price_is_that_of_the_model_and_the_provider() -> None:
         asked.append(arguments)
         return 0.5
 
-    plan = ModelsPlan(ROUTE, pricing=price)
+    plan = models_plan(ROUTE)
+    plan.pricing = price
     assert plan.price(Tokens(1, 0)) == 0.5
     assert asked == [("openai", "m", Tokens(1, 0))]
 
 
 def test_by_default_no_parameter_can_be_dropped() -> None:
-    assert ModelsPlan(ROUTE).drop_parameter("limit") is False
+    assert models_plan(ROUTE).drop_parameter("limit") is False

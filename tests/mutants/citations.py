@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "a changed message is sent as it was received",
-        f"{_LLM}/_answer.py",
+        f"{_LLM}/_adapter.py",
         'same = (content or "") == (message.get("content") or "") and len(calls) == len(known)',
         "same = len(calls) == len(known)",
         _RUNS,

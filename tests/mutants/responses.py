@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "items of one provider are sent to another",
-        _ITEMS,
+        f"{_LLM}/_adapter.py",
         'message.get("provider_items", {}).get(provider, ())',
         'next(iter(message.get("provider_items", {}).values()), ())',
         (f"{_TESTS}_items.py",),

@@ -6,18 +6,18 @@ An adapter turns a `ModelCall` into a request body, and a response, complete or 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from ._answer import End, ModelAnswer, ProviderFault, RawToolCall, Tokens, new_call_id
 from ._call import ModelCall
 from ._frames import Framing
-from ._json import without_lone_surrogates
+from ._json import parse_or_none, without_lone_surrogates
 from ._profile import ProviderProfile
 from .types import (
     Citation,
     CitationDelta,
     Media,
-    ProviderToolResult,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
@@ -34,18 +34,16 @@ Rule: TypeAlias = str | Callable[[ModelCall, Any, ProviderProfile], Fields | Non
 if the call cannot have the argument."""
 
 
+@dataclass(slots=True)
 class _OpenCall:
     """A tool call that is not complete yet."""
 
-    __slots__ = ("arguments", "custom", "generated_id", "id", "name", "signature")
-
-    def __init__(self) -> None:
-        self.id = ""
-        self.generated_id = False
-        self.name = ""
-        self.arguments: list[str] = []
-        self.signature: str | None = None
-        self.custom = False
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+    signature: str | None = None
+    custom: bool = False
+    generated_id: bool = False
 
     def received(self) -> RawToolCall:
         """Return the call as far as it was received."""
@@ -65,7 +63,6 @@ class AnswerReader(ABC):
         tokens: the token counts so far.
         media: the images and audio received so far.
         citations: the sources received so far.
-        tool_results: the uses of the provider's own tools received so far.
     """
 
     __slots__ = (
@@ -81,7 +78,6 @@ class AnswerReader(ABC):
         "media",
         "started",
         "tokens",
-        "tool_results",
     )
 
     def __init__(self) -> None:
@@ -92,7 +88,6 @@ class AnswerReader(ABC):
         self.tokens: Tokens | None = None
         self.media: list[Media] = []
         self.citations: list[Citation] = []
-        self.tool_results: list[ProviderToolResult] = []
         self._text: list[str] = []
         self._high_surrogate = ""  # first half of a pair; the second half was not received yet
         self._reasoning: list[str] = []
@@ -139,7 +134,6 @@ class AnswerReader(ABC):
             tokens=self.tokens,
             media=list(self.media),
             citations=list(self.citations),
-            tool_results=list(self.tool_results),
         )
 
     # Methods that `read` calls for each part of an event.
@@ -196,31 +190,20 @@ class AnswerReader(ABC):
 
         The pieces of a call are held back until its name is received.
         """
-        call = self._calls.get(index)
-        if call is None:
-            opened = self._open_call(index, id, name, arguments, signature)
-            if custom and index in self._calls:
-                self._calls[index].custom = True
-            return opened
-        if id and call.generated_id:  # the real id was received late
-            call.id, call.generated_id = id, False
+        call = self._calls.get(index) or self._unnamed.setdefault(index, _OpenCall())
         call.signature = call.signature or signature
+        call.custom = call.custom or custom
         call.arguments.append(arguments)
-        return (ToolCallDelta(index, id, name, arguments),)
-
-    def _open_call(
-        self, index: int, id_: str | None, name: str | None, arguments: str, signature: str | None
-    ) -> Sequence[ToolCallDelta]:
-        call = self._unnamed.pop(index, None) or _OpenCall()
-        call.id = call.id or id_ or ""
-        call.signature = call.signature or signature
-        call.arguments.append(arguments)
+        if call.name:
+            if id and call.generated_id:  # the real id was received late
+                call.id, call.generated_id = id, False
+            return (ToolCallDelta(index, id, name, arguments),)
+        call.id = call.id or id or ""
         if not name:
-            self._unnamed[index] = call
             return ()
         call.generated_id = not call.id
         call.id, call.name = call.id or new_call_id(), name
-        self._calls[index] = call
+        self._calls[index] = self._unnamed.pop(index)
         self.started = True
         return (ToolCallDelta(index, call.id, name, "".join(call.arguments)),)
 
@@ -273,3 +256,30 @@ class Adapter(ABC):
     @abstractmethod
     def fault(self, reply: Any) -> ProviderFault | None:
         """Return the error in a body of any status, None if there is none."""
+
+
+def own_items(
+    message: Mapping[str, Any],
+    provider: str,
+    read: Callable[[Sequence[dict[str, Any]]], tuple[str, Sequence[RawToolCall]]],
+) -> Sequence[dict[str, Any]]:
+    """Return the items of an answer that a message carries for its provider.
+
+    Empty if there are none, or if the text or the calls of the message were changed since. `read`
+    returns the text and the calls in items.
+    """
+    items: Sequence[dict[str, Any]] = message.get("provider_items", {}).get(provider, ())
+    if not items:
+        return ()
+    (content, calls), known = read(items), message.get("tool_calls", ())
+    same = (content or "") == (message.get("content") or "") and len(calls) == len(known)
+    return items if same and all(map(_is_same_call, calls, known)) else ()
+
+
+def _is_same_call(call: RawToolCall, known: Mapping[str, Any]) -> bool:
+    function, given = known["function"], call.arguments
+    if (call.id, call.name) != (known["id"], function["name"]):
+        return False
+    if not isinstance(given, dict):
+        given = parse_or_none((given or "{}").encode("utf-8", "replace"))
+    return bool(given == parse_or_none(function["arguments"].encode()))

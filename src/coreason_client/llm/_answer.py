@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from ._json import parse_or_none, text
+from ._json import text
 from .types import Citation, Media, ProviderToolResult, Usage
 
 End: TypeAlias = Literal["stop", "length", "tool_calls", "filtered", "paused"]
@@ -82,24 +82,6 @@ class ModelAnswer:
     def is_empty(self) -> bool:
         """True if there is neither content, nor tool calls, nor media."""
         return not (self.content or self.calls or self.media)
-
-
-def says_the_same(
-    message: Mapping[str, Any], content: str | None, calls: Sequence[RawToolCall]
-) -> bool:
-    """Return True if an assistant message still has the text and the calls of an answer."""
-    known = message.get("tool_calls", ())
-    same = (content or "") == (message.get("content") or "") and len(calls) == len(known)
-    return same and all(map(_is_same_call, calls, known))
-
-
-def _is_same_call(call: RawToolCall, known: Mapping[str, Any]) -> bool:
-    function, given = known["function"], call.arguments
-    if (call.id, call.name) != (known["id"], function["name"]):
-        return False
-    if not isinstance(given, dict):
-        given = parse_or_none((given or "{}").encode("utf-8", "replace"))
-    return bool(given == parse_or_none(function["arguments"].encode()))
 
 
 def new_call_id() -> str:

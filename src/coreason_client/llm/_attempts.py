@@ -345,11 +345,10 @@ class Attempts(Generic[PlanT]):
         held, route = self._held, self.plan.route
         seconds = 0.0 if held.pace is None else held.pace.wait(route, now)
         if 0 < left <= seconds:
-            error = LLMRateLimitError(
+            error = route.error(
+                LLMRateLimitError,
                 f"the request was not sent: {route.profile.name} rejects requests for model "
                 f"{route.model}, and the deadline of the call is over before it admits more",
-                provider=route.profile.name,
-                model=route.model,
                 retry_after=seconds,
             )
             self._fall_back(error)
@@ -366,13 +365,8 @@ class Attempts(Generic[PlanT]):
         return Wait(seconds) if seconds > 0 and left > 0 else None
 
     def _timeout_error(self, reason: str) -> LLMError:
-        route = self.plan.route
-        error = LLMTimeoutError(
-            f"{reason} within the deadline of {self.policy.deadline:g} s",
-            provider=route.profile.name,
-            model=route.model,
-        )
-        return self.final_error(error)
+        message = f"{reason} within the deadline of {self.policy.deadline:g} s"
+        return self.final_error(self.plan.route.error(LLMTimeoutError, message))
 
 
 class _Held:

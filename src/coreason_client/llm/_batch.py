@@ -13,7 +13,10 @@
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from typing import Any
 
 from .._clock import monotonic
@@ -21,16 +24,17 @@ from .._drive import Flow, Reply, Step
 from .._http._types import Headers, ResponseHead, TransportFailure
 from .._retry import Backoff
 from ._answer import Malformed
-from ._argument_errors import invalid
+from ._argument_errors import invalid, is_number
 from ._attempts import Attempts
 from ._check_call import check_call
 from ._classify import FailedAttempt, connection_failure, http_failure, malformed_failure
+from ._client_core import NO_OPTIONS, ClientCore, side_route, take_own_options
 from ._cost import batch_cost
 from ._files import form_plan, read_id
 from ._frames import MAX_ANSWER_BYTES, LineDecoder, LineTooLong
 from ._json import encode, encode_body, mapping, parse_or_none
-from ._plan import CallPlan, SideGet, SidePlan
-from ._reply import call_flow, json_reply, read_reply
+from ._plan import CallPlan, SidePlan
+from ._reply import JSONReply, call_flow, read_reply, reply_reader
 from ._route import ModelRoute
 from .errors import LLMError, LLMRequestError, LLMTimeoutError
 from .providers.batches import (
@@ -44,6 +48,7 @@ from .providers.batches import (
 from .types import Response
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_DEFAULTS = {"tools": None, "temperature": 0.7, "max_tokens": 2000, "response_format": None}
 _NOT_CREATED = frozenset({429, 503, 529})  # the same request may succeed later
 _POLLING = Backoff(first=5.0, longest=60.0, spread=0.25)
 _UNCERTAIN = (
@@ -68,7 +73,7 @@ class BatchResult:
     error: LLMError | None
 
 
-ReadLine = Callable[[Mapping[str, Any]], BatchResult]
+ReadLine = Callable[[Any], BatchResult]
 
 
 def batch_format(route: ModelRoute) -> BatchFormat:
@@ -79,10 +84,9 @@ def batch_format(route: ModelRoute) -> BatchFormat:
     """
     found = BATCHES.get(route.profile.name)
     if found is None:
-        raise LLMRequestError(
+        raise route.error(
+            LLMRequestError,
             f"{route.profile.name} has no batches for this client: {', '.join(BATCHES)} have",
-            provider=route.profile.name,
-            model=route.model,
         )
     return found
 
@@ -90,14 +94,18 @@ def batch_format(route: ModelRoute) -> BatchFormat:
 # Submitting.
 
 
-def batch_requests(
-    requests: Any, plan_of: Callable[[dict[str, Any]], CallPlan]
-) -> dict[str, CallPlan]:
-    """Return the plan of each request by its id; `plan_of` gets the arguments of its call.
+def batch_plans(client: ClientCore, requests: Any, model: Any) -> dict[str, CallPlan]:
+    """Return the plan of each request of a batch by its id.
 
     Raises:
-        LLMRequestError: a request is wrong; the message has its index.
+        LLMRequestError: an argument is wrong, or the provider has no batches; the message has the
+            index of a request that is wrong.
+        LLMAuthenticationError: there is no key.
+        TypeError: there is no such option.
     """
+    batch_format(side_route(client, model))
+    if client._routing is not None and client._routing.budgets:
+        raise LLMRequestError("budgets do not cover batches: use a client without budgets")
     if not isinstance(requests, list | tuple) or not requests:
         raise invalid("requests", "must be a list of at least one request", requests)
     found: dict[str, CallPlan] = {}
@@ -112,11 +120,21 @@ def batch_requests(
         if id_ in found:
             raise LLMRequestError(f"{where}.id must be unique, got {id_!r} again")
         try:
-            found[id_] = plan_of(arguments)
+            found[id_] = _plan(client, arguments, client._model_or_default(model))
         except LLMRequestError as error:
             error.args = (f"{where}: {error}",)
             raise
     return found
+
+
+def _plan(client: ClientCore, given: dict[str, Any], model: str) -> CallPlan:
+    messages = given.pop("messages")
+    usual = {key: given.pop(key, default) for key, default in _DEFAULTS.items()}
+    if given.get("resume") or take_own_options(given) != NO_OPTIONS:
+        raise LLMRequestError(
+            "fallbacks, tags, budget_key, on_break, reask and resume are for single calls"
+        )
+    return client._plan(check_call(messages, model, **usual, **given), model)
 
 
 def first_plan(requests: Mapping[str, CallPlan]) -> SidePlan:
@@ -177,44 +195,37 @@ def read_batch(
 ) -> FoundBatch | FailedAttempt:
     """Return the batch in a reply, or the failure; `seconds` was the timeout."""
     if isinstance(result, Reply) and result.head.status == 200:
-        reply = mapping(parse_or_none(result.body))
-        # Not by `json_reply`: the error in an operation of Gemini is that of the batch.
-        try:
-            return batch_format(plan.route).read(plan.route.base, reply)
-        except Malformed as error:
-            if plan.route.adapter.fault(reply) is None:
-                return malformed_failure(plan.route, result.head, error, result.body)
-    outcome = json_reply(plan.route, result, seconds)
-    assert isinstance(outcome, FailedAttempt)  # noqa: S101 - for the type checker
-    return outcome
+        with suppress(Malformed):  # the error in an operation of Gemini is that of the batch
+            value = mapping(parse_or_none(result.body))
+            return batch_format(plan.route).read(plan.route.base, value)
+    return _read_batch(plan, result, seconds)
 
 
-class Polling:
-    """The delays between two looks at a batch: from 5 seconds to a minute, for a limited time.
+@reply_reader
+def _read_batch(plan: SidePlan, reply: JSONReply) -> FoundBatch:
+    return batch_format(plan.route).read(plan.route.base, reply.value)
+
+
+def poll_delays(batch: str, timeout: Any) -> Iterator[float]:
+    """Return the seconds between two looks at a batch, from 5 to 60; after the time it raises.
 
     Raises:
         LLMRequestError: `timeout` is not a number of seconds.
+        LLMTimeoutError: the time is over.
     """
+    if not is_number(timeout) or not timeout > 0:
+        raise invalid("timeout", "must be a number of seconds greater than 0", timeout)
+    end = monotonic() + timeout
 
-    def __init__(self, timeout: Any) -> None:
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-            raise invalid("timeout", "must be a number of seconds greater than 0", timeout)
-        self._timeout, self._end = timeout, monotonic() + timeout
-        self._polls = 0
+    def delays() -> Iterator[float]:
+        for polls in count(1):
+            if (left := end - monotonic()) <= 0:
+                raise LLMTimeoutError(
+                    f"batch {batch} has not ended within {timeout:g} s; it goes on: wait again"
+                )
+            yield min(_POLLING.delay(polls, random.random), left)
 
-    def next_delay(self, batch: str) -> float:
-        """Return the seconds until the next look at a batch.
-
-        Raises:
-            LLMTimeoutError: the time is over.
-        """
-        self._polls += 1
-        left = self._end - monotonic()
-        if left <= 0:
-            raise LLMTimeoutError(
-                f"batch {batch} has not ended within {self._timeout:g} s; it goes on: wait again"
-            )
-        return min(_POLLING.delay(self._polls, random.random), left)
+    return delays()
 
 
 class BatchCore:
@@ -227,24 +238,23 @@ class BatchCore:
     """
 
     def __init__(self, saved: Any, route: Callable[[str], ModelRoute]) -> None:
-        self._model, mark, self._id = (
-            saved.rpartition("#") if isinstance(saved, str) else ("", "", "")
-        )
+        self._model, _, id_ = saved.rpartition("#") if isinstance(saved, str) else ("", "", "")
         try:
-            check_id(self._id if self._model and mark else None)
+            check_id(id_ if self._model else None)
         except Malformed:
             raise invalid("id", "must be the `id` of a batch, such as model#id", saved) from None
         self.id: str = saved
         self._route = route(self._model)
         self._format = batch_format(self._route)
+        self._url = self._format.url(self._route.base, id_)
 
     def status_plan(self) -> SidePlan:
         """Return the request for the batch."""
-        return SideGet(self._route, self._format.url(self._route.base, self._id))
+        return SidePlan(self._route, self._url, method="GET")
 
     def cancel_plan(self) -> SidePlan:
         """Return the request that cancels the batch."""
-        return SidePlan(self._route, self._format.cancel_url(self._route.base, self._id))
+        return SidePlan(self._route, self._url + self._format.cancel)
 
     def results(
         self, found: FoundBatch, response_format: Any
@@ -259,11 +269,8 @@ class BatchCore:
         call = check_call(asked, model, None, None, None, response_format=response_format)
         plan = CallPlan(call, self._route, self._model, batch_cost)
         self._check_ended(found, endpoint_of(plan.url.partition("?")[0]))
-
-        def read(line: Mapping[str, Any]) -> BatchResult:
-            return _read_result(plan, self._format, mapping(line), response_format)
-
-        return read, found.inline, [SideGet(self._route, url) for url in found.files]
+        read = partial(_read_result, plan, response_format)
+        return read, found.inline, [SidePlan(self._route, url, method="GET") for url in found.files]
 
     def _check_ended(self, found: FoundBatch, endpoint: str) -> None:
         status = found.status
@@ -276,18 +283,14 @@ class BatchCore:
             wire = "responses" if found.endpoint.endswith("responses") else "chat"
             problem = f'was submitted with wire="{wire}": create the client with it'
         if problem:
-            raise LLMRequestError(
-                f"batch {self.id} {problem}", provider=self._route.profile.name, model=self._model
-            )
+            raise self._route.profile.rejected(f"batch {self.id} {problem}", self._model)
 
 
 # Results.
 
 
-def _read_result(
-    plan: CallPlan, format_: BatchFormat, line: Mapping[str, Any], response_format: Any
-) -> BatchResult:
-    found = format_.result(line)
+def _read_result(plan: CallPlan, response_format: Any, line: Any) -> BatchResult:
+    found = batch_format(plan.route).result(mapping(line))
     if found.unprocessed:
         return BatchResult(found.id, None, _unprocessed(plan.route, found.unprocessed))
     head = ResponseHead(found.status, Headers(found.headers.items()))
@@ -299,12 +302,8 @@ def _read_result(
 
 def _unprocessed(route: ModelRoute, why: str) -> LLMError:
     kind = LLMTimeoutError if why == "expired" else LLMError
-    return kind(
-        f"the request was {why} before {route.profile.name} processed it: submit it again",
-        provider=route.profile.name,
-        model=route.model,
-        code=why,
-    )
+    problem = f"the request was {why} before {route.profile.name} processed it: submit it again"
+    return route.error(kind, problem, code=why)
 
 
 class ResultsMachine:

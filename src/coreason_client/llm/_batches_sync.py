@@ -8,12 +8,10 @@ from functools import partial
 from typing import Any, cast
 
 from .._drive_sync import drive
-from ._batch import BatchCore, BatchResult, Polling, ResultsMachine, read_batch
+from ._batch import BatchCore, BatchResult, ResultsMachine, poll_delays, read_batch
 from ._client_core import side_route
 from ._cost import PricesAction
 from ._files import read_json
-from ._plan import SidePlan
-from ._reply import ReadReply, call_flow
 from ._returned import ClientBase
 from .providers.batches import FoundBatch
 from .types import BatchStatus
@@ -68,10 +66,10 @@ class Batch:
             LLMTimeoutError: the batch has not ended in time; it goes on.
             LLMError: there is no answer; the batch goes on.
         """
-        polling = Polling(timeout)
+        delays = poll_delays(self.id, timeout)
         while (status := self.status())["state"] == "running":
             session = self._client._session()
-            session.sender(whole=True).sleep(polling.next_delay(self.id))
+            session.sender(whole=True).sleep(next(delays))
         return status
 
     def cancel(self) -> BatchStatus:
@@ -81,7 +79,7 @@ class Batch:
             LLMError: the provider refused it; the class and the fields of the error give the
                 reason.
         """
-        self._send(self._core.cancel_plan(), read_json)
+        self._client._ask(self._core.cancel_plan(), read_json)
         return self.status()
 
     def results(self, response_format: Any = None) -> Generator[BatchResult]:
@@ -113,9 +111,5 @@ class Batch:
                 yield from results
 
     def _found(self) -> FoundBatch:
-        found: FoundBatch = self._send(self._core.status_plan(), read_batch)
+        found: FoundBatch = self._client._ask(self._core.status_plan(), read_batch)
         return found
-
-    def _send(self, plan: SidePlan, read: ReadReply[Any]) -> Any:
-        attempts = self._client._new_attempts([plan])
-        return self._client._run_observed(call_flow(attempts, read), attempts)

@@ -106,6 +106,16 @@ class ModelCall:
     keep_invalid_calls: bool = False
 
 
+def sampling(call: ModelCall, temperature: str, max_tokens: str, stop: str) -> dict[str, Any]:
+    """Return what a call has of these, by the names that a provider has for them."""
+    fields = {
+        temperature: call.temperature,
+        max_tokens: call.max_tokens,
+        stop: [*call.stop] or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def is_pydantic_model(value: Any) -> bool:
     """Return True if a value is a pydantic model class, without importing pydantic."""
     return isinstance(value, type) and hasattr(value, "model_json_schema")

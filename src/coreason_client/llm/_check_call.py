@@ -151,18 +151,12 @@ _ARGUMENTS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
         f"must be one of {', '.join(_EFFORTS)}, or None",
         lambda value: isinstance(value, str) and value in _EFFORTS,
     ),
-    "top_p": (
-        "must be a number from 0 to 1, or None",
-        lambda value: is_number(value) and 0 <= value <= 1,
-    ),
+    "top_p": ("must be a number from 0 to 1, or None", lambda v: is_number(v) and 0 <= v <= 1),
     "seed": (
         "must be a whole number of at most 63 bits, or None",
         lambda value: value.__class__ is int and abs(value) < 2**63,
     ),
-    "parallel_tool_calls": (
-        "must be True, False or None",
-        lambda value: isinstance(value, bool),
-    ),
+    "parallel_tool_calls": ("must be True, False or None", lambda v: isinstance(v, bool)),
     "service_tier": (
         "must be the name of a tier of the provider, or None",
         lambda value: isinstance(value, str) and bool(value),

@@ -45,26 +45,16 @@ def sources_of(citations: Iterable[Citation]) -> dict[str, Citation]:
 
 
 def tool_result(
-    kind: Kind,
-    name: str,
-    given: Iterable[str],
-    *,
-    id: Any = None,  # noqa: A002 - its name in every wire format
-    sources: Iterable[Citation] = (),
-    output: Any = None,
-    error: Any = None,
+    kind: Kind, name: str, given: Iterable[str], sources: Iterable[Citation] = (), **fields: Any
 ) -> ProviderToolResult:
-    """Return the use of a tool; what is empty is left out. `given` is its input."""
-    result: ProviderToolResult = {"kind": kind, "name": name, "input": [*filter(None, given)]}
-    if id_ := text(id):
-        result["id"] = id_
-    if found := [source for source in sources if source]:
-        result["sources"] = found
-    if output := joined(output):
-        result["output"] = output
-    if error := joined(error):
-        result["error"] = error
-    return result
+    """Return the use of a tool; `given` is its input, `fields` are `id`, `output` and `error`.
+
+    What is empty is left out.
+    """
+    result = {"kind": kind, "name": name, "input": [*filter(None, given)]}
+    more = {key: text(value) if key == "id" else joined(value) for key, value in fields.items()}
+    found = {**more, "sources": [*filter(None, sources)]}
+    return cast("ProviderToolResult", result | {key: one for key, one in found.items() if one})
 
 
 def joined(value: Any) -> str:
@@ -78,9 +68,7 @@ def joined(value: Any) -> str:
     return value if isinstance(value, str) else to_json(value).decode()
 
 
-def texts(value: Any, *keys: str) -> list[str]:
+def texts(value: Mapping[str, Any], *keys: str) -> list[str]:
     """Return the texts under some keys of an object: its own JSON if there are none of them."""
-    if not isinstance(value, Mapping):
-        return [text(value)]
     found = [joined(value[key]) for key in keys if value.get(key)]
-    return found or ([joined(dict(value))] if value else [])
+    return found or [joined(dict(value))]

@@ -183,10 +183,9 @@ def http_failure(
     reason = clean_text(route.redact(message))
     code = clean_text(route.redact(fault.codes[0])) if fault.codes else None
     known = any(code in _BY_CODE for code in fault.codes)
-    error = kind(
+    error = route.error(
+        kind,
         _http_message(route, status, head.status, reason, code),
-        provider=route.profile.name,
-        model=route.model,
         status=head.status,
         code=code,
         request_id=request_id(head) or fault.request_id,
@@ -215,7 +214,7 @@ def connection_failure(
         kind = LLMConnectionError
         what = "the connection broke in the middle of the answer" if partway else "no answer"
         message = f"{what} {source}: {clean_text(route.redact(str(failure)))}"
-    error = kind(message, provider=route.profile.name, model=route.model)
+    error = route.error(kind, message)
     error.__cause__ = redacted_cause(failure.__cause__, route.redact)
     unsent = failure.kind in UNSENT_FAILURES or failure.kind is FailureKind.CERTIFICATE
     return FailedAttempt(error, failure.kind not in FINAL_FAILURES, unsent=unsent)
@@ -231,10 +230,9 @@ def malformed_failure(
 ) -> FailedAttempt:
     """Classify a response that cannot be parsed."""
     reason = clean_text(route.redact(str(why)))
-    error = LLMResponseError(
+    error = route.error(
+        LLMResponseError,
         _invalid_message(route, reason),
-        provider=route.profile.name,
-        model=route.model,
         status=head.status,
         code=clean_text(why.code) if isinstance(why, Malformed) and why.code else None,
         request_id=request_id(head),

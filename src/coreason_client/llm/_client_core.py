@@ -16,7 +16,7 @@ from ._continuation import accepts_prefix, check_resume, has_background
 from ._cost import DeferredPrice, cost, prices_loaded
 from ._limits import RateLimits
 from ._pacing import Paces
-from ._plan import CallPlan
+from ._plan import CallPlan, SidePlan
 from ._reply import generate_flow
 from ._route import (
     ModelRoute,
@@ -34,7 +34,6 @@ from .types import CallOptions, OnBreak, Response
 
 if TYPE_CHECKING:
     from ._embed import EmbedPlan
-    from ._models import ModelsPlan
     from .observe.hooks import RequestHook, ResponseHook
     from .observe.telemetry import Telemetry
     from .router._cached_answer import CachedAnswer
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
 _MAX_ROUTES = 256
 _OPTIONS = frozenset(CallOptions.__annotations__)
-_BATCH_DEFAULTS = {"messages": None, "tools": None, "temperature": 0.7, "max_tokens": 2000}
 _WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline
 
 
@@ -143,7 +141,7 @@ class ClientCore:
             LLMAuthenticationError: there is no key.
             TypeError: there is no such option.
         """
-        own = _take_own_options(options) if options else _NO_OPTIONS
+        own = take_own_options(options) if options else NO_OPTIONS
         call = check_call(
             messages,
             self._model_or_default(model),
@@ -187,13 +185,12 @@ class ClientCore:
             raise invalid("response_id", "must be the id of a background response", response_id)
         messages, own = [{"role": "user", "content": response_id}], {"reask": False}
         attempts = self._attempts(messages, model, None, None, None, own, response_format)
-        profile = attempts.plan.route.profile
-        if not has_background(profile):
-            raise LLMRequestError(
-                f"{profile.name} has no background responses in this format: create the client "
-                'with wire="responses", for a provider that has them',
-                provider=profile.name,
-                model=attempts.plan.route.model,
+        route = attempts.plan.route
+        if not has_background(route.profile):
+            raise route.error(
+                LLMRequestError,
+                f"{route.profile.name} has no background responses in this format: create the "
+                'client with wire="responses", for a provider that has them',
             )
         attempts.plan = attempts.plan.polled(response_id)
         return attempts
@@ -282,27 +279,26 @@ class ClientCore:
         gate = None if self._routing is None else self._routing.embed_gate(plans[0], key)
         return self._new_attempts(plans[:1], len(plans), gate=gate)
 
-    def _models_plan(self, provider: Any) -> "ModelsPlan":
+    def _models_plan(self, provider: Any) -> SidePlan:
         """Return the request for the models of a provider, None for that of the default model.
 
         Raises:
             LLMRequestError: there is no such provider, or the base URL belongs to another one.
             LLMAuthenticationError: there is no key.
         """
-        from ._models import ModelsPlan  # most programs do not need it
+        from ._models import models_plan  # most programs do not need it
 
         if provider is None:
-            return ModelsPlan(self._route(self.default_model))
+            return models_plan(self._route(self.default_model))
         try:
             route = self._route(f"{check_provider(provider)}/models")
         except ArgumentError as error:
             raise LLMRequestError(str(error), argument_error=error) from None
         if route.profile.name != provider:
-            raise LLMRequestError(
-                f"the base URL belongs to {route.profile.name}: create a client for {provider}",
-                provider=route.profile.name,
+            raise route.profile.rejected(
+                f"the base URL belongs to {route.profile.name}: create a client for {provider}"
             )
-        return ModelsPlan(route)
+        return models_plan(route)
 
     def _new_attempts(
         self,
@@ -354,35 +350,6 @@ def side_route(client: ClientCore, model: Any) -> ModelRoute:
     return client._route(name)
 
 
-def batch_plans(client: ClientCore, requests: Any, model: Any) -> dict[str, CallPlan]:
-    """Return the plan of each request of a batch by its id.
-
-    Raises:
-        LLMRequestError: an argument is wrong, or the provider has no batches.
-        LLMAuthenticationError: there is no key.
-        TypeError: there is no such option.
-    """
-    from ._batch import batch_format, batch_requests  # most programs do not need them
-
-    batch_format(side_route(client, model))
-    if client._routing is not None and client._routing.budgets:
-        raise LLMRequestError("budgets do not cover batches: use a client without budgets")
-    name = client._model_or_default(model)
-
-    def plan_of(given: dict[str, Any]) -> CallPlan:
-        usual = [given.pop(key, default) for key, default in _BATCH_DEFAULTS.items()]
-        format_ = given.pop("response_format", None)
-        if given.get("resume") or _take_own_options(given) != _NO_OPTIONS:
-            raise LLMRequestError(
-                "fallbacks, tags, budget_key, on_break, reask and resume are for single calls"
-            )
-        messages, *rest = usual
-        call = check_call(messages, name, *rest, response_format=format_, **given)
-        return client._plan(call, name)
-
-    return batch_requests(requests, plan_of)
-
-
 class _OwnOptions(NamedTuple):
     """The options of a call that are not part of its request."""
 
@@ -394,12 +361,17 @@ class _OwnOptions(NamedTuple):
     keep_invalid_calls: bool = False
 
 
-_NO_OPTIONS = _OwnOptions()
+NO_OPTIONS = _OwnOptions()
 _OWN = frozenset({*_OwnOptions._fields, "cache"})
 
 
-def _take_own_options(options: dict[str, Any]) -> _OwnOptions:
-    """Check the names of all options, and remove those that are not part of the request."""
+def take_own_options(options: dict[str, Any]) -> _OwnOptions:
+    """Check the names of all options, and remove those that are not part of the request.
+
+    Raises:
+        LLMRequestError: a value is wrong.
+        TypeError: there is no such option.
+    """
     keep_invalid_calls = options.pop(KEEP_INVALID_CALLS, False)
     if not options.keys() <= _OPTIONS:
         raise unknown_option(options.keys() - _OPTIONS, _OPTIONS)

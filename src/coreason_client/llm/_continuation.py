@@ -231,11 +231,8 @@ def check_resume(call: ModelCall, route: ModelRoute) -> None:
         advice = f'create the client with wire="responses", since {name} resumes only that API'
     else:
         advice = f"leave it out, since streams of {name} cannot be resumed"
-    raise LLMRequestError(
-        f"resume=True is not possible for model {call.model!r}: {advice}",
-        provider=name,
-        model=call.model,
-    )
+    reason = f"resume=True is not possible for model {call.model!r}: {advice}"
+    raise route.profile.rejected(reason, call.model)
 
 
 def background_body(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -120,11 +120,10 @@ def embed_format(route: ModelRoute) -> EmbedFormat:
     """
     found = EMBEDDINGS.get(route.profile.embeddings or route.profile.wire)
     if found is None:
-        raise LLMRequestError(
+        raise route.error(
+            LLMRequestError,
             f"{route.profile.name} has no embeddings: use a model of another provider, such as "
             "openai/text-embedding-3-small",
-            provider=route.profile.name,
-            model=route.model,
         )
     return found
 

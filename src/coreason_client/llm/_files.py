@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from ._answer import Malformed
 from ._argument_errors import check_text, invalid
 from ._attempts import BACKOFF, Attempts
 from ._call import mime_type_of
-from ._classify import FailedAttempt, malformed_failure
+from ._classify import malformed_failure
 from ._json import clean_text, encode, mapping, text
-from ._plan import SideDelete, SideGet, SidePlan
+from ._plan import SidePlan
 from ._reply import JSONReply, call_flow, json_reply, reply_reader
 from ._route import ModelRoute
 from .errors import LLMRequestError
@@ -40,13 +41,12 @@ class ReadFile(Action):
     Attributes:
         name: the name of the file.
         data: its bytes, once they are read.
-        error: the reason why they could not be read.
 
     Raises:
         LLMRequestError: an argument is wrong.
     """
 
-    __slots__ = ("_path", "data", "error", "name")
+    __slots__ = ("_path", "data", "name")
 
     def __init__(self, file: Any, filename: Any) -> None:
         if not isinstance(file, str | PathLike | bytes | bytearray):
@@ -59,15 +59,19 @@ class ReadFile(Action):
             )
         self.name: str = self._path.name if filename is None and self._path else filename
         check_text("filename", self.name)
-        self.error: OSError | None = None
 
     def perform(self) -> None:
-        """Read the file."""
+        """Read the file.
+
+        Raises:
+            LLMRequestError: it cannot be read.
+        """
         try:
             if self._path is not None:
                 self.data = self._path.read_bytes()
         except OSError as error:
-            self.error = error
+            reason = f"file {self.name!r} cannot be read: {error.strerror}"
+            raise LLMRequestError(reason) from None
 
     async def perform_async(self) -> None:
         """Read the file in a thread."""
@@ -88,8 +92,6 @@ def upload_plan(route: ModelRoute, file: ReadFile) -> SidePlan:
         LLMRequestError: the provider stores no files, or there is nothing to send.
     """
     _check_provider(route)
-    if file.error is not None:
-        raise LLMRequestError(f"file {file.name!r} cannot be read: {file.error.strerror}")
     if not file.data:
         raise LLMRequestError(f"file {file.name!r} is empty: providers reject it")
     if route.profile.name != "gemini":
@@ -120,7 +122,7 @@ def form_plan(route: ModelRoute, purpose: str, file: tuple[str, str, bytes]) -> 
     return SidePlan(route, f"{route.base}/files", content, headers)
 
 
-def delete_plan(route: ModelRoute, part: Any) -> SideDelete:
+def delete_plan(route: ModelRoute, part: Any) -> SidePlan:
     """Return the request that deletes an uploaded file, given the part that `upload` returned.
 
     Raises:
@@ -130,7 +132,8 @@ def delete_plan(route: ModelRoute, part: Any) -> SideDelete:
     id_ = text(mapping(mapping(part).get("file")).get("file_id")).rpartition("/")[2]
     if not id_:
         raise invalid("part", "must be what `upload` returned", part)
-    return SideDelete(route, f"{route.base}/files/{quote(id_, safe='')}", added=_beta(route))
+    url = f"{route.base}/files/{quote(id_, safe='')}"
+    return SidePlan(route, url, method="DELETE", added=_beta(route))
 
 
 def _beta(route: ModelRoute) -> Mapping[str, str]:
@@ -158,7 +161,7 @@ def upload_flow(attempts: Attempts[SidePlan], file: ReadFile) -> Flow[Message]:
         yield Wait(BACKOFF.delay(polls, attempts.policy.jitter))
         route = attempts.plan.route
         name = quote(text(stored.get("name")))
-        attempts.continue_with(SideGet(route, f"{route.base}/{name}"))
+        attempts.continue_with(SidePlan(route, f"{route.base}/{name}", method="GET"))
         stored = yield from call_flow(attempts, read_json)
     return _gemini_part(attempts.plan.route, stored, file)
 
@@ -167,20 +170,18 @@ def _gemini_part(route: ModelRoute, stored: Mapping[str, Any], file: ReadFile) -
     uri, state = text(stored.get("uri")), stored.get("state")
     if not uri or state not in (None, "ACTIVE"):
         reason = text(mapping(stored.get("error")).get("message")) or f"its state is {state}"
-        raise LLMRequestError(
-            f"{route.profile.name} cannot use file {file.name!r}: {clean_text(reason)}",
-            provider=route.profile.name,
+        raise route.profile.rejected(
+            f"{route.profile.name} cannot use file {file.name!r}: {clean_text(reason)}"
         )
     return {"type": "file", "file": {"file_id": uri, "filename": file.name}}
 
 
 def _check_provider(route: ModelRoute) -> None:
     if route.profile.name not in _PROVIDERS:
-        raise LLMRequestError(
+        raise route.error(
+            LLMRequestError,
             f"{route.profile.name} stores no files for this client: {', '.join(_PROVIDERS)} do; "
             "or send the file with each message, as file_data",
-            provider=route.profile.name,
-            model=route.model,
         )
 
 
@@ -203,18 +204,13 @@ def read_id(plan: SidePlan, reply: JSONReply) -> str:
 
 def _read_upload_url(
     plan: SidePlan, result: Reply | TransportFailure | None, seconds: float
-) -> str | FailedAttempt:
+) -> Any:
     """Return the URL to which a file is sent; it must have the origin of the provider."""
     if not isinstance(result, Reply) or result.head.status != 200:
-        reply = json_reply(plan.route, result, seconds)
-        if isinstance(reply, FailedAttempt):
-            return reply
-    assert isinstance(result, Reply)  # noqa: S101 - for the type checker
+        return json_reply(plan.route, result, seconds)  # always a failure
     url = result.head.headers.get(f"{_UPLOAD}URL", "")
-    try:
+    with suppress(ValueError):
         if origin(url) == origin(plan.url):
             return url
-    except ValueError:
-        pass
     why = Malformed("the upload URL is missing, or belongs to another host")
     return malformed_failure(plan.route, result.head, why, result.body)

@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 from .._drive import Action
 from .._http._types import Request, Timeouts
@@ -128,12 +128,11 @@ class KeyFetcher:
     def _failed(self, error: Exception) -> LLMError:
         route = self.route
         if isinstance(error, AsyncCallableError):
-            return LLMRequestError(str(error), provider=route.profile.name, model=route.model)
-        failure = LLMAuthenticationError(
+            return route.error(LLMRequestError, str(error))
+        failure = route.error(
+            LLMAuthenticationError,
             f"there is no key for {route.profile.name}: {route.key_name} raised "
             f"{type(error).__name__}",
-            provider=route.profile.name,
-            model=route.model,
         )
         failure.__cause__ = redacted_cause(error, self._redact)
         return failure
@@ -154,7 +153,7 @@ class RequestPlan(ABC):
 
     Attributes:
         method: the HTTP method.
-        free: True if the request costs nothing, and so counts for no limit and no budget.
+        free: True if the request counts for no limit and no budget.
         route: the provider, its base URL and key.
         requested_model: the name that the caller used for the model.
         pricing: the function that returns prices.
@@ -164,8 +163,8 @@ class RequestPlan(ABC):
 
     __slots__ = ("_fetcher", "content", "pricing", "requested_model", "route", "url")
 
-    method: ClassVar[str] = "POST"
-    free: ClassVar[bool] = False
+    method: str = "POST"
+    free: bool = False
     route: ModelRoute
     requested_model: str
     pricing: Pricing
@@ -224,17 +223,17 @@ class RequestPlan(ABC):
 
 @dataclass(slots=True)
 class SidePlan(RequestPlan):
-    """A request that is not for an answer but for a batch, a file or a count; it uses no tokens.
+    """A request that is not for an answer but, for example, for a file; it uses no tokens.
 
     `added` are headers of this request only.
     """
-
-    free: ClassVar[bool] = True
 
     route: ModelRoute
     url: str
     content: bytes = b""
     added: Mapping[str, str] = field(default_factory=dict)
+    method: str = "POST"
+    free: bool = True
     requested_model: str = ""
     pricing: Pricing = cost
     _fetcher: KeyFetcher | None = field(default=None, init=False)
@@ -250,20 +249,6 @@ class SidePlan(RequestPlan):
     def headers(self, now: Callable[[], float] = time.time) -> Mapping[str, str]:
         """Return the headers of a request that is sent now."""
         return {**RequestPlan.headers(self, now), **self.added}
-
-
-class SideGet(SidePlan):
-    """Such a request that reads something."""
-
-    __slots__ = ()
-    method: ClassVar[str] = "GET"
-
-
-class SideDelete(SidePlan):
-    """Such a request that deletes something."""
-
-    __slots__ = ()
-    method: ClassVar[str] = "DELETE"
 
 
 def estimated_prompt(content: bytes) -> int:
@@ -395,8 +380,8 @@ class ResumedPlan(CallPlan):
     """A plan that reads a background response instead of sending the call again."""
 
     __slots__ = ()
-    method: ClassVar[str] = "GET"
-    free: ClassVar[bool] = True
+    method = "GET"
+    free = True
 
 
 # Fitting a checked call to one provider.
@@ -432,10 +417,9 @@ def with_arguments(call: ModelCall, adapter: Adapter, profile: ProviderProfile) 
         rule = None if name in profile.lacks else adapter.arguments.get(name)
         found = _at(rule, value) if isinstance(rule, str) else rule and rule(call, value, profile)
         if found is None:
-            raise LLMRequestError(
+            raise profile.rejected(
                 f"{name} must be left out: {profile.name} does not have it for {call.model}",
-                provider=profile.name,
-                model=call.model,
+                call.model,
             )
         with_extra(fields, found)
     return replace(call, extra=with_extra(fields, call.extra))
@@ -462,11 +446,8 @@ def _check_parts(
         kind = part["type"]
         problem = None if kind == "text" else adapter.part_problem(part, profile)
         if problem is not None:
-            raise LLMRequestError(
-                f"messages[{index}].content[{number}] has the type {kind!r}, {problem}",
-                provider=profile.name,
-                model=call.model,
-            )
+            where = f"messages[{index}].content[{number}]"
+            raise profile.rejected(f"{where} has the type {kind!r}, {problem}", call.model)
 
 
 def _without_developer(call: ModelCall) -> ModelCall:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from .errors import LLMRequestError
+
 Auth: TypeAlias = Literal["bearer", "api-key", "x-api-key", "x-goog-api-key"]
 
 
@@ -157,3 +159,7 @@ class ProviderProfile:
 
     prices: str | None = None
     """Its id in the price table."""
+
+    def rejected(self, reason: str, model: str | None = None) -> LLMRequestError:
+        """Return the error for what the provider does not have or accept."""
+        return LLMRequestError(reason, provider=self.name, model=model)

@@ -49,12 +49,13 @@ from .credentials import (
     key_secrets,
     signed,
 )
-from .errors import LLMAuthenticationError, LLMRequestError
+from .errors import LLMAuthenticationError, LLMError, LLMRequestError
 from .providers import ADAPTERS
 from .providers._claude import BEFORE_4_6, CLAUDE_ON_VERTEX
 from .providers.profiles import COMPATIBLE, PROFILES
 
 Checked = TypeVar("Checked")
+ErrorT = TypeVar("ErrorT", bound=LLMError)
 
 _BY_NAME: Mapping[str, ProviderProfile] = {
     profile.name: profile for profile in (*PROFILES, COMPATIBLE)
@@ -117,6 +118,10 @@ class ModelRoute:
     def redact(self, text: str) -> str:
         """Return a text without these secrets."""
         return redact(text, self.secrets())
+
+    def error(self, kind: type[ErrorT], message: str, **fields: Any) -> ErrorT:
+        """Return an error with the provider and the model."""
+        return kind(message, provider=self.profile.name, model=self.model, **fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +370,7 @@ def profile_on_wire(
     has_responses = profile.responses and "/deployments/" not in f"{base}/"
     if wire == "responses":
         if not has_responses and own:
-            raise LLMRequestError(_missing(profile), provider=profile.name, model=model)
+            raise profile.rejected(_missing(profile), model)
         return _on_responses(profile) if has_responses else profile
     only_there = any(fnmatchcase(model, pattern) for pattern in profile.responses_models)
     return _on_responses(profile) if wire is None and only_there and has_responses else profile

@@ -12,12 +12,12 @@ from ._answer_machine import AnswerMachine
 from ._attempts import NOT_OBSERVED, Attempts, CallObserver
 from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._check_call import check_call
-from ._client_core import ClientCore, batch_plans, side_route
-from ._cost import DeferredPrice, load_prices
+from ._client_core import ClientCore, side_route
+from ._cost import DeferredPrice, PricesAction, load_prices
 from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
-from ._plan import CallPlan
-from ._reply import call_flow, generate_flow
+from ._plan import CallPlan, SidePlan
+from ._reply import ReadReply, call_flow, generate_flow
 from ._returned import AsyncClientBase
 from .errors import LLMConnectionError, LLMError
 from .streams import AsyncLLMStream
@@ -158,13 +158,10 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
             LLMRequestError: the provider has no background responses, or not this one.
             LLMError: there is no answer; the class and the fields of the error give the reason.
         """
+        await PricesAction().perform_async()
         attempts = self._background_attempts(response_id, model, response_format)
-        with attempts.observer:
-            flow = generate_flow(attempts, response_format)
-            response = await self._run_flow(flow, attempts)
-            if isinstance(attempts.plan.pricing, DeferredPrice):
-                await attempts.plan.pricing.set_async(response["usage"])
-        return self._returned(response)
+        flow = generate_flow(attempts, response_format)
+        return self._returned(await self._run_observed(flow, attempts))
 
     def stream(
         self,
@@ -345,10 +342,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         route = side_route(self, model)
         call = check_call(messages, route.model, tools, None, None)
         plan = count_plan(call, route)
-        if plan is None:
-            return estimated_count(call)
-        attempts = self._new_attempts([plan])
-        return await self._run_observed(call_flow(attempts, read_count), attempts)
+        return estimated_count(call) if plan is None else await self._ask(plan, read_count)
 
     async def batch(
         self, requests: Sequence[Mapping[str, Any]], model: str = DEFAULT_MODEL
@@ -366,7 +360,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
             LLMRequestError: an argument is wrong, or the provider rejected the batch.
             LLMError: the batch was not created, or this is not known; the message says so.
         """
-        from ._batch import first_plan, submit_flow  # most programs do not need it
+        from ._batch import batch_plans, first_plan, submit_flow  # most programs do not need it
         from .batches import AsyncBatch
 
         plans = batch_plans(self, requests, model)
@@ -415,8 +409,7 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
         """
         from ._files import delete_plan, read_json  # most programs do not need it
 
-        attempts = self._new_attempts([delete_plan(side_route(self, model), part)])
-        await self._run_observed(call_flow(attempts, read_json), attempts)
+        await self._ask(delete_plan(side_route(self, model), part), read_json)
 
     async def aclose(self) -> None:
         """Close the connections; may be called twice."""
@@ -464,6 +457,11 @@ class AsyncLLMClient(AsyncClientBase, ClientCore):
                     yield delta
         finally:
             await run_async(machine.close_flow(), session.sender(whole=True))
+
+    async def _ask(self, plan: SidePlan, read: ReadReply[Value]) -> Value:
+        """Send a request that is not for an answer, and return what is in the reply."""
+        attempts = self._new_attempts([plan])
+        return await self._run_observed(call_flow(attempts, read), attempts)
 
     async def _run_observed(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
         """Run a flow, and let the hooks and the telemetry see its requests."""

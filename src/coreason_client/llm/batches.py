@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 from .._drive_async import drive_async
-from ._batch import BatchCore, BatchResult, Polling, ResultsMachine, read_batch
+from ._batch import BatchCore, BatchResult, ResultsMachine, poll_delays, read_batch
 
 # async only: begin
 from ._batches_sync import Batch
@@ -15,8 +15,6 @@ from ._batches_sync import Batch
 from ._client_core import side_route
 from ._cost import PricesAction
 from ._files import read_json
-from ._plan import SidePlan
-from ._reply import ReadReply, call_flow
 from ._returned import AsyncClientBase
 from .providers.batches import FoundBatch
 from .types import BatchStatus
@@ -74,10 +72,10 @@ class AsyncBatch:
             LLMTimeoutError: the batch has not ended in time; it goes on.
             LLMError: there is no answer; the batch goes on.
         """
-        polling = Polling(timeout)
+        delays = poll_delays(self.id, timeout)
         while (status := await self.status())["state"] == "running":
             session = await self._client._session()
-            await session.sender(whole=True).sleep(polling.next_delay(self.id))
+            await session.sender(whole=True).sleep(next(delays))
         return status
 
     async def cancel(self) -> BatchStatus:
@@ -87,7 +85,7 @@ class AsyncBatch:
             LLMError: the provider refused it; the class and the fields of the error give the
                 reason.
         """
-        await self._send(self._core.cancel_plan(), read_json)
+        await self._client._ask(self._core.cancel_plan(), read_json)
         return await self.status()
 
     async def results(self, response_format: Any = None) -> AsyncGenerator[BatchResult]:
@@ -121,9 +119,5 @@ class AsyncBatch:
                         yield result
 
     async def _found(self) -> FoundBatch:
-        found: FoundBatch = await self._send(self._core.status_plan(), read_batch)
+        found: FoundBatch = await self._client._ask(self._core.status_plan(), read_batch)
         return found
-
-    async def _send(self, plan: SidePlan, read: ReadReply[Any]) -> Any:
-        attempts = self._client._new_attempts([plan])
-        return await self._client._run_observed(call_flow(attempts, read), attempts)

@@ -14,12 +14,12 @@ from ._answer_machine import AnswerMachine
 from ._attempts import NOT_OBSERVED, Attempts, CallObserver
 from ._call import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
 from ._check_call import check_call
-from ._client_core import ClientCore, batch_plans, side_route
-from ._cost import DeferredPrice, load_prices
+from ._client_core import ClientCore, side_route
+from ._cost import DeferredPrice, PricesAction, load_prices
 from ._frames import MAX_ANSWER_BYTES
 from ._from_env import environment_arguments, missing_extra
-from ._plan import CallPlan
-from ._reply import call_flow, generate_flow
+from ._plan import CallPlan, SidePlan
+from ._reply import ReadReply, call_flow, generate_flow
 from ._returned import ClientBase
 from .errors import LLMConnectionError, LLMError
 from .streams import LLMStream
@@ -160,13 +160,10 @@ class LLMClient(ClientBase, ClientCore):
             LLMRequestError: the provider has no background responses, or not this one.
             LLMError: there is no answer; the class and the fields of the error give the reason.
         """
+        PricesAction().perform()
         attempts = self._background_attempts(response_id, model, response_format)
-        with attempts.observer:
-            flow = generate_flow(attempts, response_format)
-            response = self._run_flow(flow, attempts)
-            if isinstance(attempts.plan.pricing, DeferredPrice):
-                attempts.plan.pricing.set(response["usage"])
-        return self._returned(response)
+        flow = generate_flow(attempts, response_format)
+        return self._returned(self._run_observed(flow, attempts))
 
     def stream(
         self,
@@ -347,10 +344,7 @@ class LLMClient(ClientBase, ClientCore):
         route = side_route(self, model)
         call = check_call(messages, route.model, tools, None, None)
         plan = count_plan(call, route)
-        if plan is None:
-            return estimated_count(call)
-        attempts = self._new_attempts([plan])
-        return self._run_observed(call_flow(attempts, read_count), attempts)
+        return estimated_count(call) if plan is None else self._ask(plan, read_count)
 
     def batch(self, requests: Sequence[Mapping[str, Any]], model: str = DEFAULT_MODEL) -> "Batch":
         """Submit requests that are answered within a day, at half the price, and return the batch.
@@ -366,7 +360,7 @@ class LLMClient(ClientBase, ClientCore):
             LLMRequestError: an argument is wrong, or the provider rejected the batch.
             LLMError: the batch was not created, or this is not known; the message says so.
         """
-        from ._batch import first_plan, submit_flow  # most programs do not need it
+        from ._batch import batch_plans, first_plan, submit_flow  # most programs do not need it
         from .batches import Batch
 
         plans = batch_plans(self, requests, model)
@@ -415,8 +409,7 @@ class LLMClient(ClientBase, ClientCore):
         """
         from ._files import delete_plan, read_json  # most programs do not need it
 
-        attempts = self._new_attempts([delete_plan(side_route(self, model), part)])
-        self._run_observed(call_flow(attempts, read_json), attempts)
+        self._ask(delete_plan(side_route(self, model), part), read_json)
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
@@ -462,6 +455,11 @@ class LLMClient(ClientBase, ClientCore):
                 yield from deltas
         finally:
             run(machine.close_flow(), session.sender(whole=True))
+
+    def _ask(self, plan: SidePlan, read: ReadReply[Value]) -> Value:
+        """Send a request that is not for an answer, and return what is in the reply."""
+        attempts = self._new_attempts([plan])
+        return self._run_observed(call_flow(attempts, read), attempts)
 
     def _run_observed(self, flow: Flow[Value], attempts: Attempts[Any]) -> Value:
         """Run a flow, and let the hooks and the telemetry see its requests."""

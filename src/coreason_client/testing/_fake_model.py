@@ -176,7 +176,7 @@ class FakeModel(LoopbackBlock):
         body = _json(request.body)
         if (wire := wire_at(request.method, path)) is not None:
             await self._answer(wire, request, body, response)
-        elif (sent := self._batches.handle(request, self.url)) is not None:
+        elif (sent := self._batches.handle(request, body, self.url)) is not None:
             await response.whole(sent[0], _pairs(sent[1]), sent[2])
         elif (stored := background_at(request.method, path)) is not None:
             await self._background(*stored, request, response)
@@ -193,24 +193,22 @@ class FakeModel(LoopbackBlock):
         self, wire: Wire, request: HTTPRequest, body: dict[str, Any], response: ResponseWriter
     ) -> None:
         turn, asked = self._received(wire, request.path, request, body)
-        if isinstance(turn, ModelTurn) and (turn.failure is None or asked.stream):
-            script = self._script(turn, asked)
-            if body.get("background") is True:
-                self._stored[str(wire.body(script)["id"])] = wire, turn, script
-                if not asked.stream:
-                    queued = {**wire.body(script), "status": "queued", "output": [], "usage": None}
-                    await response.whole(200, [_JSON], dumped(queued))
-                    return
-            await (_send_stream if asked.stream else _send_whole)(wire, turn, script, response)
+        if isinstance(turn, ModelFailure):
+            await _refuse(wire, turn, response)
             return
-        failure = turn if isinstance(turn, ModelFailure) else turn.failure
-        assert failure is not None  # noqa: S101 - for the type checker
-        await _refuse(wire, failure, response)
+        script = self._script(turn, asked)
+        if body.get("background") is True:
+            self._stored[str(wire.body(script)["id"])] = wire, turn, script
+            if not asked.stream:
+                queued = {**wire.body(script), "status": "queued", "output": [], "usage": None}
+                await response.whole(200, [_JSON], dumped(queued))
+                return
+        await (_send_stream if asked.stream else _send_whole)(wire, turn, script, response)
 
     def _received(
         self, wire: Wire, path: str, request: HTTPRequest, body: dict[str, Any]
     ) -> tuple[ModelTurn | ModelFailure, ModelRequest]:
-        """Record a request for an answer, and return its turn."""
+        """Record a request for an answer, and return its turn, or the error that is all of it."""
         asked = wire.read(path, body)
         received = ModelRequest(
             wire=wire.name,
@@ -223,7 +221,10 @@ class FakeModel(LoopbackBlock):
             json=body,
         )
         self.requests.append(received)
-        return self._next(received), received
+        turn = self._next(received)
+        if isinstance(turn, ModelTurn) and turn.failure is not None and not asked.stream:
+            return turn.failure, received
+        return turn, received
 
     def _script(self, turn: ModelTurn, asked: ModelRequest) -> WireTurn:
         script = script_of(turn, asked.json, asked.model, len(self.requests), self._calls + 1)
@@ -235,11 +236,9 @@ class FakeModel(LoopbackBlock):
     ) -> tuple[int, Mapping[str, Any]]:
         """Return the status and the body of the answer to a request of a batch."""
         turn, asked = self._received(wire, path, request, body)
-        if isinstance(turn, ModelTurn) and turn.failure is None:
-            return 200, wire.body(self._script(turn, asked))
-        failure = turn if isinstance(turn, ModelFailure) else turn.failure
-        assert failure is not None  # noqa: S101 - for the type checker
-        return failure.status, wire.failure(failure)[1]
+        if isinstance(turn, ModelFailure):
+            return turn.status, wire.error(turn)
+        return 200, wire.body(self._script(turn, asked))
 
     async def _background(
         self, what: str, id_: str, request: HTTPRequest, response: ResponseWriter
@@ -332,7 +331,7 @@ async def _send_stream(
     for chunk in _sent(wire, turn, script)[first:]:
         await response.send(chunk.data)
     if turn.failure is not None:
-        await response.send(wire.failure_event(turn.failure))
+        await response.send(wire.error_event(turn.failure))
     if turn.stall_after is not None:
         await response.until_disconnected()
     elif turn.disconnect_after is None:
@@ -346,11 +345,10 @@ def _sent(wire: Wire, turn: ModelTurn, script: WireTurn) -> Sequence[Chunk]:
 
 
 async def _refuse(wire: Wire, failure: ModelFailure, response: ResponseWriter) -> None:
-    headers, body = wire.failure(failure)
-    sent: dict[str, str] = {**dict([_JSON]), **headers, **failure.headers}
+    sent = {**dict([_JSON]), **wire.error_headers(failure), **failure.headers}
     if failure.retry_after is not None:
         sent["retry-after"] = f"{failure.retry_after:g}"
-    await response.whole(failure.status, _pairs(sent), dumped(body))
+    await response.whole(failure.status, _pairs(sent), dumped(wire.error(failure)))
 
 
 def _pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coreason_client.llm import LLMRequestError
 from coreason_client.llm._call import ModelCall, Schema
-from coreason_client.llm.providers._bedrock_body import request_body
+from coreason_client.llm.providers.bedrock import request_body
 
 CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 USER: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]

@@ -6,7 +6,7 @@ import pytest
 
 from coreason_client.llm._check_messages import check_part
 from coreason_client.llm._profile import ProviderProfile
-from coreason_client.llm.providers._bedrock_body import content_blocks, part_problem
+from coreason_client.llm.providers.bedrock import content_blocks, part_problem
 
 BEDROCK = ProviderProfile(name="bedrock", wire="bedrock")
 

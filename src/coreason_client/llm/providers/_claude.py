@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
-from .._answer import RawToolCall, says_the_same
+from .._adapter import AnswerReader
+from .._answer import RawToolCall
 from .._citations import Kind
 from .._json import items, text
 from ..types import Citation, Message
@@ -190,20 +191,63 @@ def with_calls(
     return blocks
 
 
-def carried_blocks(
-    message: Message,
-    provider: str,
-    read: Callable[[Sequence[Block]], tuple[str | None, list[RawToolCall]]],
-) -> list[Block]:
-    """Return the blocks that an assistant message carries for a provider.
+def calls_in(
+    blocks: Iterable[Mapping[str, Any]],
+    is_signed: Callable[[Any], bool],
+    call_of: Callable[[Mapping[str, Any]], RawToolCall | None],
+) -> Iterator[RawToolCall]:
+    """Yield the calls in blocks, each with the signed reasoning before it as its signature."""
+    reasoning: list[Mapping[str, Any]] = []
+    for block in blocks:
+        if is_signed(block):
+            reasoning.append(block)
+        elif (call := call_of(block)) is not None:
+            call.signature, reasoning = signature_of(reasoning), []
+            yield call
 
-    Empty if there are none, or if the text or the calls of the message were changed since. `read`
-    returns the text and the calls in blocks.
-    """
-    carried = message.get("provider_items", {}).get(provider, ())
-    if not carried or not says_the_same(message, *read(carried)):
-        return []
-    return [dict(block) for block in carried]
+
+class BlockReader(AnswerReader):
+    """Reads a stream of blocks, and keeps them: the provider may need them back."""
+
+    __slots__ = ("_block", "_blocks", "_open", "_pieces", "_reasoning_blocks")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: dict[int | None, int | None] = {}  # call numbers by block; None: the answer
+        self._block: Block = {}  # the start of the latest one, while it is incomplete
+        self._pieces: list[str] = []  # of its text, reasoning or input
+        self._blocks: list[Block] = []  # complete
+        self._reasoning_blocks: list[Block] = []  # signed, since the latest call
+
+    def keep(self, block: Block, *, signed: bool) -> None:
+        """Keep a complete block; signed reasoning belongs to the next call."""
+        self._blocks.append(block)
+        if signed:
+            self._reasoning_blocks.append(block)
+
+    def take_signature(self) -> str | None:
+        """Return the reasoning since the latest call as the signature of the next one."""
+        reasoning, self._reasoning_blocks = self._reasoning_blocks, []
+        return signature_of(reasoning)
+
+
+def raw_call(use: Mapping[str, Any], id_: Any) -> RawToolCall:
+    """Return a tool call, given the object with its name and its input."""
+    given = use.get("input")
+    arguments = given if isinstance(given, dict | str | None) else as_text(given)
+    return RawToolCall(text(id_) or None, text(use.get("name")), arguments)
+
+
+def signature_of(reasoning: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return blocks of reasoning as the signature of a call, None if there are none."""
+    return to_json(reasoning).decode() if reasoning else None
+
+
+def as_text(value: Any) -> str:
+    """Return a value as JSON, and text as it is."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return to_json(value).decode()
 
 
 def citations_in(

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from .._answer import RawToolCall, media_of, says_the_same
+from .._adapter import own_items
+from .._answer import RawToolCall, media_of
 from .._citations import Kind, citation, tool_result
 from .._json import count, items, mapping, text
 from ..types import Citation, Media, ProviderToolResult
@@ -152,14 +153,13 @@ def carried_items(output: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def items_of_message(message: Mapping[str, Any], provider: str) -> Sequence[dict[str, Any]]:
-    """Return the items that an assistant message carries for a provider.
+    """Return the items that an assistant message carries for a provider."""
+    return own_items(message, provider, _content)
 
-    Empty if there are none, or if the text or the calls of the message were changed since.
-    """
-    carried: Sequence[dict[str, Any]] = message.get("provider_items", {}).get(provider, ())
-    content, _ = texts_of(carried)
+
+def _content(carried: Sequence[Mapping[str, Any]]) -> tuple[str, list[RawToolCall]]:
     calls = [call_of(item) for item in carried if text(item.get("type")) in CALLS]
-    return carried if says_the_same(message, content, calls) else ()
+    return texts_of(carried)[0], calls
 
 
 def _input_item(item: Mapping[str, Any]) -> dict[str, Any]:

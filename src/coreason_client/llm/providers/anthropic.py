@@ -15,7 +15,7 @@
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from pydantic_core import to_json
 
-from .._adapter import Adapter, AnswerReader, Piece
+from .._adapter import Adapter, Piece, own_items
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
 from .._call import (
     ModelCall,
@@ -44,13 +44,16 @@ from ._claude import (
     CLAUDE_ON_VERTEX,
     KINDS,
     NO_TEMPERATURE,
+    BlockReader,
+    as_text,
     call_input,
-    carried_blocks,
+    calls_in,
     citations_in,
     default_max_tokens,
     escaped_id,
     lone_prompts,
     make_turns,
+    raw_call,
     supported_schema,
     tool_parts,
     with_calls,
@@ -75,7 +78,6 @@ _ENDS: Mapping[str, End] = {
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "none": "none", "required": "any"}
 
-_THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
 _SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 _SERVER_TYPES = (*_SERVER_CALLS, "_tool_result")
 
@@ -142,9 +144,10 @@ class Anthropic(Adapter):
         """
         content = reply.get("content")
         blocks = [mapping(block) for block in items(content)]
+        joined, calls = _content(blocks)
         answer = ModelAnswer(
-            content=text(content) or _joined(blocks, "text") or None,
-            calls=list(_calls(blocks)),
+            content=text(content) or joined or None,
+            calls=calls,
             end=_end(reply.get("stop_reason")),
             reasoning=_joined(blocks, "thinking"),
             tokens=with_billing(_tokens(mapping(reply.get("usage"))), reply),
@@ -204,18 +207,13 @@ class VertexClaude(Anthropic):
         return fault if fault is None or not status else replace(fault, codes=codes(status))
 
 
-class AnthropicReader(AnswerReader):
+class AnthropicReader(BlockReader):
     """Reads the events of one stream."""
 
-    __slots__ = ("_block", "_blocks", "_model", "_open", "_pieces", "_thinking_blocks", "_usage")
+    __slots__ = ("_model", "_usage")
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[int | None, int] = {}  # call numbers by block index
-        self._block: dict[str, Any] | None = None  # the latest one, while it is incomplete
-        self._pieces: list[str] = []  # of its text, thinking or input
-        self._blocks: list[dict[str, Any]] = []  # complete
-        self._thinking_blocks: list[dict[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._model = ""
 
@@ -263,7 +261,7 @@ class AnthropicReader(AnswerReader):
         return ()
 
     def _delta(self, value: dict[str, Any]) -> Sequence[Piece]:
-        delta = mapping(value.get("delta"))
+        delta, block = mapping(value.get("delta")), self._block
         kind = delta.get("type")
         if kind == "text_delta":
             return self._add_text(text(delta.get("text")))
@@ -276,13 +274,10 @@ class AnthropicReader(AnswerReader):
             )
         if kind == "thinking_delta":
             return self._add_thinking(text(delta.get("thinking")))
-        if kind == "signature_delta" and self._block is not None:
-            self._block["signature"] = text(self._block.get("signature")) + text(
-                delta.get("signature")
-            )
-        if kind == "citations_delta" and self._block is not None:
-            known = items(self._block.get("citations"))
-            self._block["citations"] = [*known, mapping(delta.get("citation"))]
+        if kind == "signature_delta" and block:
+            block["signature"] = text(block.get("signature")) + text(delta.get("signature"))
+        if kind == "citations_delta" and block:
+            block["citations"] = [*items(block.get("citations")), mapping(delta.get("citation"))]
         return ()
 
     def _add_text(self, piece: str) -> Sequence[Piece]:
@@ -309,23 +304,18 @@ class AnthropicReader(AnswerReader):
             return [*cited, *self._add_thinking(text(block.get("thinking")))]
         return cited
 
-    def _stop_block(self, value: dict[str, Any]) -> Sequence[Piece]:
-        return self._end_block()
-
     def _end_block(self) -> list[Piece]:
         """Complete the latest block, and return its citations: only now their range is known."""
         block, pieces = self._block, "".join(self._pieces)
-        self._block, self._pieces = None, []
-        if block is None:
+        self._block, self._pieces = {}, []
+        if not block:
             return []
         kind = text(block.get("type"))
         if kind in ("text", "thinking"):
             block[kind] = pieces
         elif pieces and "input" in block:
             block["input"] = mapping(parse_or_none(pieces.encode("utf-8", "replace")))
-        self._blocks.append(block)
-        if kind == "redacted_thinking" or (kind == "thinking" and text(block.get("signature"))):
-            self._thinking_blocks.append(block)
+        self.keep(block, signed=_is_signed(block))
         if not block.get("citations"):
             return []
         return self.add_citations(_block_citations(block, sum(map(len, self._text))))
@@ -335,9 +325,8 @@ class AnthropicReader(AnswerReader):
             self._open.pop(index, None)
             return ()
         number = len(self._calls)
-        signature = _signature(self._thinking_blocks)
-        self._thinking_blocks = []
-        arguments = _as_text(block.get("input")) if block.get("input") else ""
+        signature = self.take_signature()
+        arguments = as_text(block.get("input") or "")
         if arguments:
             self._open.pop(index, None)  # complete: later pieces would be wrong
         else:
@@ -382,7 +371,7 @@ class AnthropicReader(AnswerReader):
 _EVENTS: Mapping[str, Callable[[AnthropicReader, dict[str, Any]], Sequence[Piece]]] = {
     "content_block_delta": AnthropicReader._delta,
     "content_block_start": AnthropicReader._start_block,
-    "content_block_stop": AnthropicReader._stop_block,
+    "content_block_stop": lambda reader, _: reader._end_block(),
     "message_start": AnthropicReader._start,
     "message_delta": AnthropicReader._change,
     "message_stop": AnthropicReader._stop,
@@ -428,8 +417,9 @@ def _blocks(provider: str, message: Message) -> list[dict[str, Any]]:
         if "is_error" in message:
             result["is_error"] = True
         return [{**result, "content": blocks} if blocks else result]
-    if carried := carried_blocks(message, provider, _content):
-        return [block for block in carried if block.get("type") != "text" or block["text"].strip()]
+    if carried := own_items(message, provider, _content):
+        said = [one for one in carried if one.get("type") != "text" or one["text"].strip()]
+        return [dict(block) for block in said]
     return with_calls(blocks, message.get("tool_calls", ()), _is_signed, _tool_use)
 
 
@@ -472,23 +462,13 @@ def _joined(blocks: Iterable[Mapping[str, Any]], kind: str) -> str:
     return "".join(text(block.get(kind)) for block in blocks if block.get("type") == kind)
 
 
-def _calls(blocks: Iterable[Mapping[str, Any]]) -> Iterator[RawToolCall]:
-    """Yield the tool calls, without those of server-side tools."""
-    thinking: list[Mapping[str, Any]] = []
-    for block in blocks:
-        kind = block.get("type")
-        if kind == "redacted_thinking" or (kind == "thinking" and text(block.get("signature"))):
-            thinking.append(block)
-        elif kind == "tool_use":
-            given = block.get("input")
-            arguments = given if isinstance(given, dict | str | None) else _as_text(given)
-            id_, name = text(block.get("id")) or None, text(block.get("name"))
-            yield RawToolCall(id_, name, arguments, _signature(thinking))
-            thinking = []
+def _call(block: Mapping[str, Any]) -> RawToolCall | None:
+    """Return the call in a block, None for other blocks and those of server-side tools."""
+    return raw_call(block, block.get("id")) if block.get("type") == "tool_use" else None
 
 
 def _content(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, list[RawToolCall]]:
-    return _joined(blocks, "text"), list(_calls(blocks))
+    return _joined(blocks, "text"), [*calls_in(blocks, _is_signed, _call)]
 
 
 def _carried(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -570,17 +550,12 @@ def _tool_result(use: Mapping[str, Any], content: Any) -> ProviderToolResult:
     )
 
 
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else to_json(value).decode()
-
-
-def _signature(thinking: Sequence[Mapping[str, Any]]) -> str | None:
-    return to_json(thinking).decode() if thinking else None
-
-
 def _is_signed(block: Any) -> bool:
-    """Return True if a block is thinking that was sent back as the signature of a call."""
-    return text(mapping(block).get("type")) in _THINKING_TYPES
+    """Return True if a block is thinking that must be sent back."""
+    kind = mapping(block).get("type")
+    return kind == "redacted_thinking" or (
+        kind == "thinking" and bool(text(block.get("signature")))
+    )
 
 
 def _end(reason: Any) -> End:

@@ -40,6 +40,14 @@ _STATES: Mapping[str, BatchState] = {
     "expired": "expired",
     "cancelled": "cancelled",
 }
+# Why a request has no response.
+_UNPROCESSED = {
+    "batch_expired": "expired",
+    "batch_cancelled": "cancelled",
+    "expired": "expired",
+    "canceled": "cancelled",
+    "CANCELLED": "cancelled",
+}
 _GRPC_STATUSES: tuple[str, ...] = (
     *("", "CANCELLED", "", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", ""),
     *("PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "", "", "", "", "INTERNAL", "UNAVAILABLE"),
@@ -93,9 +101,17 @@ def check_id(id_: Any) -> str:
 
 
 class BatchFormat(ABC):
-    """One wire format; `has_input_file`: the requests are uploaded as a file first."""
+    """One wire format.
+
+    Attributes:
+        has_input_file: True if the requests are uploaded as a file first.
+        folder: the path of batches below the base URL.
+        cancel: the end of the URL that cancels one.
+    """
 
     has_input_file: ClassVar[bool] = False
+    folder: ClassVar[str] = "/batches/"
+    cancel: ClassVar[str] = "/cancel"
 
     @abstractmethod
     def create(self, base: str, single: str, bodies: Bodies, file: str) -> Created:
@@ -104,13 +120,9 @@ class BatchFormat(ABC):
         `single` is the URL of a single request, `file` the id of the input file.
         """
 
-    @abstractmethod
     def url(self, base: str, id_: str) -> str:
         """Return the URL of a batch."""
-
-    def cancel_url(self, base: str, id_: str) -> str:
-        """Return the URL that cancels a batch."""
-        return f"{self.url(base, id_)}/cancel"
+        return f"{base}{self.folder}{id_}"
 
     @abstractmethod
     def read(self, base: str, reply: Mapping[str, Any]) -> FoundBatch:
@@ -132,9 +144,6 @@ class _OpenAI(BatchFormat):
         created = {"input_file_id": file, "endpoint": endpoint_of(single)}
         return f"{base}/batches", {**created, "completion_window": _WINDOW}
 
-    def url(self, base: str, id_: str) -> str:
-        return f"{base}/batches/{id_}"
-
     def read(self, base: str, reply: Mapping[str, Any]) -> FoundBatch:
         counts = mapping(reply.get("request_counts"))
         status = _status(
@@ -155,19 +164,15 @@ class _OpenAI(BatchFormat):
             headers = {"x-request-id": text(response.get("request_id"))}
             return ResultLine(id_, status, response.get("body"), headers=headers)
         error = mapping(line.get("error"))
-        for code, why in (("batch_expired", "expired"), ("batch_cancelled", "cancelled")):
-            if error.get("code") == code:
-                return ResultLine(id_, unprocessed=why)
-        return ResultLine(id_, 400, {"error": dict(error)})
+        return _failed(id_, text(error.get("code")), {"error": dict(error)})
 
 
 class _Anthropic(BatchFormat):
+    folder = "/messages/batches/"
+
     def create(self, base: str, single: str, bodies: Bodies, file: str) -> Created:
         listed = [{"custom_id": id_, "params": body} for id_, body in bodies.items()]
         return f"{single}/batches", {"requests": listed}
-
-    def url(self, base: str, id_: str) -> str:
-        return f"{base}/messages/batches/{id_}"
 
     def read(self, base: str, reply: Mapping[str, Any]) -> FoundBatch:
         id_ = check_id(reply.get("id"))
@@ -185,29 +190,21 @@ class _Anthropic(BatchFormat):
 
     def result(self, line: Mapping[str, Any]) -> ResultLine:
         id_, result = text(line.get("custom_id")), mapping(line.get("result"))
-        match result.get("type"):
-            case "succeeded":
-                return ResultLine(id_, 200, result.get("message"))
-            case "expired":
-                return ResultLine(id_, unprocessed="expired")
-            case "canceled":
-                return ResultLine(id_, unprocessed="cancelled")
+        if result.get("type") == "succeeded":
+            return ResultLine(id_, 200, result.get("message"))
         error = mapping(result.get("error"))
         kind = text(mapping(error.get("error")).get("type"))
-        return ResultLine(id_, 500 if kind in _PROVIDER_FAILED else 400, dict(error))
+        return _failed(id_, kind or text(result.get("type")), dict(error))
 
 
 class _Gemini(BatchFormat):
+    folder = "/"  # an id begins with `batches/`
+    cancel = ":cancel"
+
     def create(self, base: str, single: str, bodies: Bodies, file: str) -> Created:
         listed = [{"request": body, "metadata": {"key": id_}} for id_, body in bodies.items()]
         batch = {"displayName": _LABEL, "inputConfig": {"requests": {"requests": listed}}}
         return f"{single.rpartition(':')[0]}:batchGenerateContent", {"batch": batch}
-
-    def url(self, base: str, id_: str) -> str:
-        return f"{base}/{id_}"
-
-    def cancel_url(self, base: str, id_: str) -> str:
-        return f"{base}/{id_}:cancel"
 
     def read(self, base: str, reply: Mapping[str, Any]) -> FoundBatch:
         batch = mapping(reply.get("metadata"))
@@ -233,9 +230,12 @@ class _Gemini(BatchFormat):
         number = count(error.get("code")) or 0
         known = _GRPC_STATUSES[number] if number < len(_GRPC_STATUSES) else ""
         status = text(error.get("status")) or known
-        if status == "CANCELLED":
-            return ResultLine(id_, unprocessed="cancelled")
-        return ResultLine(id_, 400, {"error": {**error, "status": status}})
+        return _failed(id_, status, {"error": {**error, "status": status}})
+
+
+def _failed(id_: str, code: str, body: Any) -> ResultLine:
+    status = 500 if code in _PROVIDER_FAILED else 400
+    return ResultLine(id_, status, body, _UNPROCESSED.get(code, ""))
 
 
 def _number(value: Any) -> Any:

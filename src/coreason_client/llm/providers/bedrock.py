@@ -1,4 +1,4 @@
-"""The wire format of Amazon Bedrock's Converse API. Pure; `_bedrock_body.py` builds the requests.
+"""The wire format of Amazon Bedrock's Converse API. Pure.
 
 * The URL has the model and whether to stream. A stream is binary (`_eventstream.py`); each event
   has a type and a JSON payload. `messageStop` has the reason of the end, and `metadata`, the last
@@ -7,28 +7,49 @@
 * Signed reasoning becomes the `signature` of the tool call that follows it.
 * A `toolUse` may have a type; one of the type "server_tool_use" ran at the provider. A message with
   such blocks carries all its blocks in `provider_items`, to be sent back.
+* Messages are turns of blocks (`_claude.py`).
+* A conversation with tool calls must describe tools, and calls cannot be forbidden. With the tool
+  choice "none" the tools are left out, if the conversation has no calls yet.
+* A JSON schema goes into `outputConfig`. Models older than that are forced to call a tool with the
+  schema as its parameters: the arguments of that call are the answer.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from pydantic_core import to_json
-
-from .._adapter import Adapter, AnswerReader, Piece
+from .._adapter import Adapter, Piece, own_items
 from .._answer import End, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens, media_of
-from .._call import ModelCall
+from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of, sampling
 from .._citations import citation, texts, tool_result
 from .._cost import with_billing
 from .._frames import Framing
-from .._json import count, items, mapping, parse, parse_or_none, text
+from .._json import count, encode, items, mapping, parse, parse_or_none, text
 from .._profile import ProviderProfile
-from ..types import Citation, Media, ProviderToolResult
+from ..errors import LLMRequestError
+from ..types import Citation, Media, Message, ProviderToolResult
 from ._arguments import ARGUMENTS
-from ._bedrock_body import ANSWER_TOOL, is_signed, part_problem, request_body
-from ._claude import KINDS, carried_blocks, citations_in
+from ._claude import (
+    KINDS,
+    NO_TEMPERATURE,
+    BlockReader,
+    as_text,
+    call_input,
+    calls_in,
+    citations_in,
+    claude_at_bedrock,
+    escaped_id,
+    lone_prompts,
+    make_turns,
+    raw_call,
+    supported_schema,
+    tool_parts,
+    with_calls,
+)
 
-__all__ = ["ADAPTER", "Bedrock"]
+__all__ = ["ADAPTER", "Bedrock", "content_blocks", "part_problem", "request_body"]
 
 _ENDS: Mapping[str, End] = {
     "end_turn": "stop",
@@ -42,6 +63,22 @@ _ENDS: Mapping[str, End] = {
 _FAILED = frozenset({"malformed_model_output", "malformed_tool_use"})
 """Reasons that mean a failure, unless the answer has content or calls."""
 _PROVIDER_CALL = "server_tool_use"
+
+_ANSWER_TOOL = "coreason_json_answer"
+"""The tool whose arguments are the answer."""
+
+_CHOICES: Mapping[str, Mapping[str, Any]] = {"auto": {"auto": {}}, "required": {"any": {}}}
+
+_WITHOUT_OUTPUT_CONFIG = re.compile(
+    r"(?:^|[./])(?:amazon\.nova|anthropic\.claude-(?:3|opus-4-(?:2025|[01]\b)|sonnet-4-2025))",
+    re.ASCII,
+)
+"""Models that reject `outputConfig` and can be forced to call a tool."""
+_CACHES_PROMPTS = re.compile(r"(?:^|[./])(?:amazon\.nova|anthropic\.claude)", re.ASCII)
+"""Models that cache prompts; others reject a cache point."""
+
+_MAX_ID = 64
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_.:-]", re.ASCII)
 
 
 class Bedrock(Adapter):
@@ -66,7 +103,7 @@ class Bedrock(Adapter):
         Raises:
             LLMRequestError: the schema of the answer cannot be encoded.
         """
-        return request_body(call, lambda message: carried_blocks(message, profile.name, _content))
+        return request_body(call, profile.name)
 
     def answer(self, reply: Mapping[str, Any]) -> ModelAnswer:
         """Read a complete answer.
@@ -76,11 +113,10 @@ class Bedrock(Adapter):
         """
         message = mapping(mapping(reply.get("output")).get("message"))
         blocks = [mapping(block) for block in items(message.get("content"))]
-        calls = list(_calls(blocks))
-        forced = [call for call in calls if call.name == ANSWER_TOOL]
-        content = "".join(map(_text_of, blocks))
+        content, calls = _content(blocks)
+        forced = [call for call in calls if call.name == _ANSWER_TOOL]
         if forced:
-            content, calls = _as_text(forced[0].arguments), []
+            content, calls = as_text(forced[0].arguments), []
         answer = ModelAnswer(
             content=content or None,
             calls=calls,
@@ -111,30 +147,15 @@ class Bedrock(Adapter):
         return ProviderFault(message or kind, (kind,) if kind else ())
 
 
-class BedrockReader(AnswerReader):
+class BedrockReader(BlockReader):
     """Reads the events of one stream."""
 
-    __slots__ = (
-        "_block",
-        "_blocks",
-        "_cited",
-        "_open",
-        "_pieces",
-        "_reasoning_blocks",
-        "_signature",
-        "_thinking",
-    )
+    __slots__ = ("_cited", "_signature")
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[int | None, int | None] = {}  # call numbers by block; None: the answer
-        self._thinking: list[str] = []
-        self._signature = ""
-        self._reasoning_blocks: list[dict[str, Any]] = []
-        self._blocks: list[dict[str, Any]] = []  # complete
-        self._block: dict[str, Any] = {}  # the start of the latest one
-        self._pieces: list[str] = []  # of its text or input
-        self._cited: list[Any] = []  # its citations, or the contents of its tool result
+        self._signature = ""  # of the latest reasoning
+        self._cited: list[Any] = []  # citations of the latest block, or what its tool returned
 
     def answer(self) -> ModelAnswer:
         """Return the answer received so far, with the blocks that must be sent back."""
@@ -177,7 +198,7 @@ class BedrockReader(AnswerReader):
         return ()
 
     def _arguments(self, index: int | None, use: Any) -> Sequence[Piece]:
-        piece = _as_text(mapping(use).get("input"))
+        piece = as_text(mapping(use).get("input"))
         self._pieces.append(piece)
         if not piece or index not in self._open:
             return ()
@@ -187,16 +208,13 @@ class BedrockReader(AnswerReader):
         return self.add_tool_call(number, arguments=piece)
 
     def _reasoning_delta(self, delta: Mapping[str, Any]) -> Sequence[Piece]:
+        self._block = self._block or {"reasoningContent": {}}
         self._signature += text(delta.get("signature"))
         if redacted := text(delta.get("redactedContent")):
-            block = {"reasoningContent": {"redactedContent": redacted}}
-            self._reasoning_blocks.append(block)
-            self._blocks.append(block)
+            self.keep({"reasoningContent": {"redactedContent": redacted}}, signed=True)
         piece = text(delta.get("text"))
-        if not piece:
-            return ()
-        self._thinking.append(piece)
-        return (self.add_reasoning(piece),)
+        self._pieces.append(piece)
+        return (self.add_reasoning(piece),) if piece else ()
 
     def _start(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         cited = self._end_block()
@@ -210,24 +228,23 @@ class BedrockReader(AnswerReader):
         self._open.pop(index, None)
         if not name or use.get("type") == _PROVIDER_CALL:
             return ()
-        if name == ANSWER_TOOL:
+        if name == _ANSWER_TOOL:
             self._open[index] = None
             return ()
         number = self._open[index] = len(self._calls)
-        signature = _signature(self._reasoning_blocks)
-        self._reasoning_blocks = []
+        signature = self.take_signature()
         id_ = text(use.get("toolUseId")) or None
         return self.add_tool_call(number, id=id_, name=name, signature=signature)
 
-    def _stop_block(self, value: Mapping[str, Any]) -> Sequence[Piece]:
-        return self._end_block()
-
     def _end_block(self) -> list[Piece]:
         """Complete the latest block, and return its citations: only now their range is known."""
-        self._end_reasoning()
-        block, given, cited = self._block, "".join(self._pieces), self._cited
-        self._block, self._pieces, self._cited = {}, [], []
-        if "toolUse" in block:
+        block, given = self._block, "".join(self._pieces)
+        cited, signature = self._cited, self._signature
+        self._block, self._pieces, self._cited, self._signature = {}, [], [], ""
+        if "reasoningContent" in block:
+            signed = {"text": given, "signature": signature}
+            block = {"reasoningContent": {"reasoningText": signed}} if signature else {}
+        elif "toolUse" in block:
             sent = mapping(parse_or_none(given.encode("utf-8", "replace")))
             block = {"toolUse": {**mapping(block["toolUse"]), "input": sent}}
         elif "toolResult" in block:
@@ -236,17 +253,9 @@ class BedrockReader(AnswerReader):
             block = {"citationsContent": {"content": [{"text": given}], "citations": cited}}
         elif given:
             block = {"text": given}
-        self._blocks += [block] if block else []
+        if block:
+            self.keep(block, signed=_is_signed(block))
         return self.add_citations(_block_citations(block, sum(map(len, self._text))))
-
-    def _end_reasoning(self) -> None:
-        if self._signature:
-            signed = {"text": "".join(self._thinking), "signature": self._signature}
-            block = {"reasoningContent": {"reasoningText": signed}}
-            self._reasoning_blocks.append(block)
-            self._blocks.append(block)
-        self._thinking = []
-        self._signature = ""
 
     def _stop(self, value: Mapping[str, Any]) -> Sequence[Piece]:
         usable = bool(self._text or self._calls or self.media)
@@ -263,7 +272,7 @@ class BedrockReader(AnswerReader):
 _EVENTS: Mapping[bytes, Callable[[BedrockReader, Mapping[str, Any]], Sequence[Piece]]] = {
     b"contentBlockDelta": BedrockReader._delta,
     b"contentBlockStart": BedrockReader._start,
-    b"contentBlockStop": BedrockReader._stop_block,
+    b"contentBlockStop": lambda reader, _: reader._end_block(),
     b"messageStop": BedrockReader._stop,
     b"metadata": BedrockReader._metadata,
 }
@@ -271,7 +280,174 @@ _EVENTS: Mapping[bytes, Callable[[BedrockReader, Mapping[str, Any]], Sequence[Pi
 ADAPTER: Adapter = Bedrock()
 
 
+# Requests.
+
+
+def request_body(call: ModelCall, provider: str = "bedrock") -> dict[str, Any]:
+    """Return the JSON body for a call; messages carry blocks by the name of the provider.
+
+    Raises:
+        LLMRequestError: the schema of the answer cannot be encoded.
+    """
+    body = _conversation(call, provider)
+    if config := _inference_config(call):
+        body["inferenceConfig"] = config
+    if tools := _tool_config(call):
+        body["toolConfig"] = tools
+    # JSON without a schema has no parameter: the prompt has to ask for it.
+    if call.schema is not None and call.schema.schema is not None and not _forces_tool(call):
+        body["outputConfig"] = {"textFormat": _text_format(call.schema)}
+    if call.prompt_cache is not None and _CACHES_PROMPTS.search(call.model):
+        _set_cache_points(body, call.prompt_cache)
+    return body
+
+
+def _inference_config(call: ModelCall) -> dict[str, Any]:
+    config = sampling(call, "temperature", "maxTokens", "stopSequences")
+    if not _takes_temperature(call):
+        config.pop("temperature", None)
+    return config
+
+
+def _set_cache_points(body: dict[str, Any], lifetime: PromptCache) -> None:
+    """Mark the ends of the parts of a request that are cached."""
+    point = {"type": "default"} if lifetime == "5m" else {"type": "default", "ttl": lifetime}
+    tools = body.get("toolConfig", {}).get("tools", [])
+    for blocks in cached_lists(tools, body.get("system", []), body["messages"]):
+        blocks.append({"cachePoint": point})
+
+
+# Messages.
+
+
+def _conversation(call: ModelCall, provider: str) -> dict[str, Any]:
+    """Return the fields `messages` and `system`."""
+    system = [
+        {"text": message["content"]}
+        for message in call.messages
+        if _is_system(message) and message["content"].strip()
+    ]
+    turns = make_turns(call.messages, partial(_blocks, provider))
+    if not turns:
+        # At least one message is required, so lone system prompts become a user message.
+        return {"messages": lone_prompts(system)}
+    return {"messages": turns, "system": system} if system else {"messages": turns}
+
+
+def _is_system(message: Message) -> bool:
+    return message["role"] in ("system", "developer")
+
+
+def _blocks(provider: str, message: Message) -> list[dict[str, Any]]:
+    """Return the blocks of a message, none for a system prompt or a blank message."""
+    if _is_system(message):
+        return []
+    blocks = content_blocks(message["content"])
+    if message["role"] == "tool":
+        result = {"toolUseId": _sent_id(message["tool_call_id"]), "content": blocks}
+        if "is_error" in message:
+            result["status"] = "error"
+        return [{"toolResult": result}]
+    carried = [dict(block) for block in own_items(message, provider, _content)]
+    return carried or with_calls(blocks, message.get("tool_calls", ()), _is_signed, _tool_use)
+
+
+def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
+    id_, name = _sent_id(call["id"]), call["function"]["name"]
+    return {"toolUse": {"toolUseId": id_, "name": name, "input": call_input(call)}}
+
+
+def _sent_id(id_: str) -> str:
+    """Return the id of a call in the allowed form and length."""
+    allowed = escaped_id(id_, _NOT_IN_ID)
+    if len(allowed) <= _MAX_ID:
+        return allowed
+    from hashlib import sha256  # rare, and slow to import
+
+    return sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# Tools, parameters and schemas.
+
+
+def _tool_config(call: ModelCall) -> dict[str, Any] | None:
+    """Return the tools and the choice among them, None without tools."""
+    forced = _forces_tool(call)
+    functions = [tool["function"] for tool in call.tools if "function" in tool]
+    provided = [tool for tool in call.tools if "function" not in tool]
+    used = [one for message in call.messages for one in message.get("tool_calls", ())]
+    if call.tool_choice == "none" and not used:
+        functions, provided = [], []
+    specs: list[Mapping[str, Any]] = [*map(_tool, functions), *provided]
+    if used and not specs:
+        names = dict.fromkeys(one["function"]["name"] for one in used)
+        specs = [_tool({"name": name}) for name in names]
+    if forced and call.schema is not None:
+        answer = {"name": _ANSWER_TOOL, "description": "Gives the answer."}
+        specs.append(_tool({**answer, "parameters": call.schema.schema}))
+    if not specs:
+        return None
+    config: dict[str, Any] = {"tools": specs}
+    if forced:
+        free = functions and call.tool_choice != "none"
+        config["toolChoice"] = {"any": {}} if free else {"tool": {"name": _ANSWER_TOOL}}
+    elif functions and call.tool_choice not in (None, "none"):
+        config["toolChoice"] = _choice(call.tool_choice)
+    return config
+
+
+def _forces_tool(call: ModelCall) -> bool:
+    """Return True if the answer is requested as the arguments of a tool."""
+    schema = call.schema
+    if schema is None or schema.schema is None or not _WITHOUT_OUTPUT_CONFIG.search(call.model):
+        return False
+    # A tool cannot be forced while the model reasons, nor against another choice of the caller.
+    return not _reasons(call) and call.tool_choice in (None, "auto", "none", "required")
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    spec, schema = tool_parts(function)
+    return {"toolSpec": {**spec, "inputSchema": {"json": schema}}}
+
+
+def _choice(choice: str) -> Mapping[str, Any]:
+    known = _CHOICES.get(choice)
+    return known if known is not None else {"tool": {"name": choice.removeprefix("tool:")}}
+
+
+def _takes_temperature(call: ModelCall) -> bool:
+    """Return False for models of Claude that reject it, and beside top P."""
+    claude = claude_at_bedrock(call.model)
+    if claude is None:
+        return True
+    top_p = "topP" in mapping(call.extra.get("inferenceConfig"))
+    return not (top_p or _reasons(call) or claude.startswith(NO_TEMPERATURE))
+
+
+def _reasons(call: ModelCall) -> bool:
+    """Return True if the caller switched the reasoning of Claude on."""
+    fields = mapping(call.extra.get("additionalModelRequestFields"))
+    return bool(mapping(fields.get("thinking")).get("type", "disabled") != "disabled")
+
+
+def _text_format(schema: Schema) -> dict[str, Any]:
+    """Return the format of the answer; the schema is JSON within a text."""
+    try:
+        supported = encode(supported_schema(schema.schema)).decode()
+    except ValueError as error:
+        raise LLMRequestError(f"response_format cannot be encoded as JSON: {error}") from None
+    structure = {"jsonSchema": {"name": schema.name, "schema": supported}}
+    return {"type": "json_schema", "structure": structure}
+
+
 # Answers.
+
+
+def _is_signed(block: Any) -> bool:
+    """Return True if a block is reasoning that must be sent back."""
+    content = mapping(mapping(block).get("reasoningContent"))
+    signed = text(mapping(content.get("reasoningText")).get("signature"))
+    return bool(signed or text(content.get("redactedContent")))
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
@@ -284,23 +460,14 @@ def _reasoning_of(block: Mapping[str, Any]) -> str:
     return text(mapping(mapping(block.get("reasoningContent")).get("reasoningText")).get("text"))
 
 
-def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[RawToolCall]:
-    """Yield the tool calls, without those of tools that run at the provider."""
-    reasoning: list[Mapping[str, Any]] = []
-    for block in blocks:
-        if is_signed(block):
-            reasoning.append({"reasoningContent": block["reasoningContent"]})
-        use = mapping(block.get("toolUse"))
-        if use and use.get("type") != _PROVIDER_CALL:
-            given = use.get("input")
-            arguments = given if isinstance(given, dict | str | None) else _as_text(given)
-            id_, name = text(use.get("toolUseId")) or None, text(use.get("name"))
-            yield RawToolCall(id_, name, arguments, _signature(reasoning))
-            reasoning = []
+def _call(block: Mapping[str, Any]) -> RawToolCall | None:
+    """Return the call in a block, None for other blocks and tools that run at the provider."""
+    use = mapping(block.get("toolUse"))
+    return raw_call(use, use.get("toolUseId")) if use and not _is_provider_call(block) else None
 
 
 def _content(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, list[RawToolCall]]:
-    return "".join(map(_text_of, blocks)), list(_calls(blocks))
+    return "".join(map(_text_of, blocks)), [*calls_in(blocks, _is_signed, _call)]
 
 
 def _carried(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -378,16 +545,6 @@ def _media(image: Any) -> list[Media]:
     return [media_of(f"image/{text(image.get('format')) or 'png'}", data=data)] if data else []
 
 
-def _as_text(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return to_json(value).decode()
-
-
-def _signature(reasoning: Sequence[Mapping[str, Any]]) -> str | None:
-    return to_json(reasoning).decode() if reasoning else None
-
-
 def _end(reason: str, *, usable: bool, forced: bool) -> End:
     """Return the reason why the answer ended; `forced`: a forced tool call was the answer.
 
@@ -417,3 +574,82 @@ def _tokens(reply: Mapping[str, Any]) -> Tokens | None:
     )
     router = mapping(mapping(reply.get("trace")).get("promptRouter"))
     return with_billing(tokens, {"model": router.get("invokedModelId")})
+
+
+# Parts of messages: text, images and documents. They are sent as data; Bedrock fetches no URLs.
+
+_IMAGE_FORMATS: Mapping[str, str] = {
+    "image/gif": "gif",
+    "image/jpeg": "jpeg",
+    "image/jpg": "jpeg",
+    "image/png": "png",
+    "image/webp": "webp",
+}
+_DOCUMENT_FORMATS: Mapping[str, str] = {
+    "application/msword": "doc",
+    "application/pdf": "pdf",
+    "application/vnd.ms-excel": "xls",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "text/csv": "csv",
+    "text/html": "html",
+    "text/markdown": "md",
+    "text/plain": "txt",
+}
+_NOT_IN_DOCUMENT_NAME = re.compile(r"[^a-zA-Z0-9()\[\]-]+", re.ASCII)
+_MAX_DOCUMENT_NAME = 200
+
+
+def part_problem(part: Mapping[str, Any], profile: ProviderProfile) -> str | None:
+    """Return why a part cannot be sent and what to do instead, None if it can be sent."""
+    if part["type"] == "input_audio":
+        return f"which {profile.name} does not accept: send a transcript as a text part"
+    found = data_of(_url(part))
+    if found is None:
+        return f"but {profile.name} fetches nothing: load it and pass its data"
+    kind = found[0].lower()
+    if part["type"] == "image_url":
+        if kind in _IMAGE_FORMATS:
+            return None
+        return (
+            f"but {profile.name} accepts only GIF, JPEG, PNG and WebP images, got {kind}: convert "
+            "the image"
+        )
+    if kind in _DOCUMENT_FORMATS or kind in _IMAGE_FORMATS:
+        return None
+    accepted = ", ".join(sorted(_DOCUMENT_FORMATS.values()))
+    return f"but {profile.name} accepts only {accepted} and images, got {kind}: convert the file"
+
+
+def content_blocks(content: Any) -> list[dict[str, Any]]:
+    """Return the blocks of a content, without blank text."""
+    if not isinstance(content, list):
+        return [{"text": content}] if content and content.strip() else []
+    return [_block(part) for part in content if part["type"] != "text" or part["text"].strip()]
+
+
+def _block(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "text":
+        return {"text": part["text"]}
+    kind, data = data_of(_url(part)) or ("", "")
+    source = {"bytes": data}
+    if (image := _IMAGE_FORMATS.get(kind.lower())) is not None:
+        return {"image": {"format": image, "source": source}}
+    form, name = (
+        _DOCUMENT_FORMATS.get(kind.lower(), "txt"),
+        _document_name(part["file"]["filename"]),
+    )
+    return {"document": {"format": form, "name": name, "source": source}}
+
+
+def _document_name(filename: str) -> str:
+    """Return a name in which all characters are accepted."""
+    stem = filename.rpartition(".")[0] or filename
+    return _NOT_IN_DOCUMENT_NAME.sub(" ", stem).strip()[:_MAX_DOCUMENT_NAME] or "document"
+
+
+def _url(part: Mapping[str, Any]) -> str:
+    """Return the URL of an image or a file, empty if it is not data."""
+    if part["type"] == "image_url":
+        return str(part["image_url"]["url"])
+    return str(part["file"].get("file_data", ""))

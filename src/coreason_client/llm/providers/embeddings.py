@@ -26,13 +26,13 @@ from .._answer import Malformed, Tokens
 from .._cost import with_billing
 from .._json import count, items, mapping, with_extra
 from .._profile import ProviderProfile
-from ..errors import LLMRequestError
 
 __all__ = ["EMBEDDINGS", "EmbedCall", "EmbedFormat", "Embedded", "vector_of"]
 
 _COHERE = re.compile(r"(?:^|[./])cohere\.embed-", re.ASCII)
 _TITAN = re.compile(r"(?:^|[./])amazon\.titan-embed-", re.ASCII)
 _COHERE_TEXTS = 96
+_GEMINI_SIZE = "outputDimensionality"
 _COUNT_HEADER = "x-amzn-bedrock-input-token-count"
 _DIGITS = re.compile(r"[0-9]{1,12}", re.ASCII)
 
@@ -85,8 +85,18 @@ class EmbedFormat(ABC):
         """
 
 
+def _sized(call: EmbedCall, field: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body with the number of dimensions, if there is one, and the caller's fields."""
+    if call.dimensions is not None:
+        body[field] = call.dimensions
+    return with_extra(body, call.extra)
+
+
 class OpenAIEmbeddings(EmbedFormat):
     """The format of `/embeddings`."""
+
+    number: ClassVar[str] = "f"
+    """The type code of numbers in base64."""
 
     def url(self, base: str, call: EmbedCall) -> str:
         """Return the URL of the endpoint."""
@@ -97,16 +107,14 @@ class OpenAIEmbeddings(EmbedFormat):
         body: dict[str, Any] = {"model": call.model, "input": list(call.texts)}
         if profile.base64_embeddings:
             body["encoding_format"] = "base64"
-        if call.dimensions is not None:
-            body[profile.dimensions_field] = call.dimensions
-        return with_extra(body, call.extra)
+        return _sized(call, profile.dimensions_field, body)
 
     def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
         """Read the vectors, which may be in any order."""
         found = [mapping(item) for item in items(reply.get("data"))]
         if all(count(item.get("index")) is not None for item in found):
             found.sort(key=lambda item: item["index"])
-        vectors = [vector_of(item.get("embedding")) for item in found]
+        vectors = [vector_of(item.get("embedding"), self.number) for item in found]
         usage = mapping(reply.get("usage"))
         prompt = count(usage.get("prompt_tokens"))
         if prompt is None:
@@ -118,6 +126,7 @@ class PerplexityEmbeddings(OpenAIEmbeddings):
     """The same format with vectors of whole numbers from -128 to 127, in base64."""
 
     max_texts: ClassVar[int] = 512
+    number: ClassVar[str] = "b"
 
     def url(self, base: str, call: EmbedCall) -> str:
         """Return the URL of the endpoint, which is not beside that of chat completions."""
@@ -126,13 +135,6 @@ class PerplexityEmbeddings(OpenAIEmbeddings):
     def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
         return {**super().body(call, profile), "encoding_format": "base64_int8"}
-
-    def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
-        """Read the vectors, which may be in any order."""
-        found = [dict(mapping(item)) for item in items(reply.get("data"))]
-        for item in found:
-            item["embedding"] = _small_numbers(item.get("embedding"))
-        return super().read({**reply, "data": found}, headers)
 
 
 class CohereEmbeddings(EmbedFormat):
@@ -146,15 +148,9 @@ class CohereEmbeddings(EmbedFormat):
 
     def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
-        body: dict[str, Any] = {
-            "model": call.model,
-            "texts": list(call.texts),
-            "input_type": "search_document",
-            "embedding_types": ["float"],
-        }
-        if call.dimensions is not None:
-            body["output_dimension"] = call.dimensions
-        return with_extra(body, call.extra)
+        asked = {"input_type": "search_document", "embedding_types": ["float"]}
+        body = {"model": call.model, "texts": list(call.texts), **asked}
+        return _sized(call, "output_dimension", body)
 
     def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
         """Read the vectors."""
@@ -175,17 +171,14 @@ class GeminiEmbeddings(EmbedFormat):
 
     def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
         """Return the JSON body."""
-        common: dict[str, Any] = {"model": f"models/{_gemini_name(call.model)}"}
-        if call.dimensions is not None:
-            common["outputDimensionality"] = call.dimensions
-        requests = [{**common, "content": {"parts": [{"text": text}]}} for text in call.texts]
-        return {"requests": [with_extra(request, call.extra) for request in requests]}
+        model = {"model": f"models/{_gemini_name(call.model)}"}
+        requests = [{**model, "content": {"parts": [{"text": text}]}} for text in call.texts]
+        return {"requests": [_sized(call, _GEMINI_SIZE, request) for request in requests]}
 
     def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
         """Read the vectors."""
         found = [mapping(item) for item in items(reply.get("embeddings"))]
-        prompt = count(mapping(reply.get("usageMetadata")).get("promptTokenCount"))
-        return Embedded([vector_of(item.get("values")) for item in found], _tokens(prompt))
+        return Embedded([vector_of(item.get("values")) for item in found], _gemini_tokens(reply))
 
 
 class VertexEmbeddings(EmbedFormat):
@@ -207,19 +200,19 @@ class VertexEmbeddings(EmbedFormat):
         if _embeds_content(call.model):
             content: dict[str, Any] = {"content": {"parts": [{"text": call.texts[0]}]}}
             if call.dimensions is not None:
-                content["embedContentConfig"] = {"outputDimensionality": call.dimensions}
+                content["embedContentConfig"] = {_GEMINI_SIZE: call.dimensions}
             return with_extra(content, call.extra)
         instances = [with_extra({"content": text}, call.extra) for text in call.texts]
         body: dict[str, Any] = {"instances": instances}
         if call.dimensions is not None:
-            body["parameters"] = {"outputDimensionality": call.dimensions}
+            body["parameters"] = {_GEMINI_SIZE: call.dimensions}
         return body
 
     def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
         """Read the vectors."""
         if "embedding" in reply:
-            prompt = count(mapping(reply.get("usageMetadata")).get("promptTokenCount"))
-            return Embedded([vector_of(mapping(reply["embedding"]).get("values"))], _tokens(prompt))
+            vector = vector_of(mapping(reply["embedding"]).get("values"))
+            return Embedded([vector], _gemini_tokens(reply))
         found = [mapping(mapping(one).get("embeddings")) for one in items(reply.get("predictions"))]
         counts = [count(mapping(one.get("statistics")).get("token_count")) for one in found]
         known = [number for number in counts if number is not None]
@@ -231,19 +224,12 @@ def _embeds_content(model: str) -> bool:
     return model.startswith("gemini-") and model != "gemini-embedding-001"
 
 
-class OllamaEmbeddings(EmbedFormat):
+class OllamaEmbeddings(OpenAIEmbeddings):
     """The format of `/api/embed`."""
 
     def url(self, base: str, call: EmbedCall) -> str:
         """Return the URL of the endpoint."""
         return f"{base}/embed"
-
-    def body(self, call: EmbedCall, profile: ProviderProfile) -> dict[str, Any]:
-        """Return the JSON body."""
-        body: dict[str, Any] = {"model": call.model, "input": list(call.texts)}
-        if call.dimensions is not None:
-            body["dimensions"] = call.dimensions
-        return with_extra(body, call.extra)
 
     def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
         """Read the vectors."""
@@ -272,20 +258,15 @@ class BedrockEmbeddings(EmbedFormat):
             LLMRequestError: the model is of another vendor.
         """
         if _COHERE.search(call.model):
-            body: dict[str, Any] = {"texts": list(call.texts), "input_type": "search_document"}
-            field = "output_dimension"
-        elif _TITAN.search(call.model):
-            body, field = {"inputText": call.texts[0]}, "dimensions"
-        else:
-            raise LLMRequestError(
-                f"the embeddings of {profile.name} are those of amazon.titan-embed-… and "
-                f"cohere.embed-…, got {call.model!r}: use one of these models",
-                provider=profile.name,
-                model=call.model,
-            )
-        if call.dimensions is not None:
-            body[field] = call.dimensions
-        return with_extra(body, call.extra)
+            body = {"texts": list(call.texts), "input_type": "search_document"}
+            return _sized(call, "output_dimension", body)
+        if _TITAN.search(call.model):
+            return _sized(call, "dimensions", {"inputText": call.texts[0]})
+        raise profile.rejected(
+            f"the embeddings of {profile.name} are those of amazon.titan-embed-… and "
+            f"cohere.embed-…, got {call.model!r}: use one of these models",
+            call.model,
+        )
 
     def read(self, reply: Mapping[str, Any], headers: Mapping[str, str]) -> Embedded:
         """Read the vectors; the tokens of Cohere are in a header."""
@@ -301,6 +282,10 @@ class BedrockEmbeddings(EmbedFormat):
 
 def _gemini_name(model: str) -> str:
     return model.removeprefix("models/")
+
+
+def _gemini_tokens(reply: Mapping[str, Any]) -> Tokens | None:
+    return _tokens(count(mapping(reply.get("usageMetadata")).get("promptTokenCount")))
 
 
 def _tokens(prompt: int | None) -> Tokens | None:
@@ -323,15 +308,16 @@ EMBEDDINGS: Mapping[str, EmbedFormat] = {
 # Vectors: lists of JSON numbers, or base64.
 
 
-def vector_of(value: Any) -> list[float]:
+def vector_of(value: Any, number: str = "f") -> list[float]:
     """Return a vector that a provider sent: a list of numbers, or their base64.
 
-    The base64 is that of 32-bit numbers, the least significant byte first.
+    The base64 is that of 32-bit floats ("f"), the least significant byte first, or of 8-bit
+    integers ("b").
 
     Raises:
         Malformed: it is not a vector of finite numbers.
     """
-    vector = _decoded(value) if isinstance(value, str) else _listed(value)
+    vector = _decoded(value, number) if isinstance(value, str) else _listed(value)
     # One pass in C. The sum of finite numbers of embeddings is finite, any other sum is not.
     if not vector or not math.isfinite(sum(vector)):
         raise Malformed("an embedding must be a list of finite numbers")
@@ -345,22 +331,13 @@ def _listed(value: Any) -> list[float]:
         raise Malformed("an embedding must be a list of finite numbers") from None
 
 
-def _small_numbers(value: Any) -> Any:
-    """Return the 8-bit numbers of a text in base64, and any other value as it is."""
-    if not isinstance(value, str):
-        return value
+def _decoded(text: str, number: str) -> list[float]:
+    numbers: array[Any] = array(number)
     try:
-        return array("b", binascii.a2b_base64(value, strict_mode=True)).tolist()
+        numbers.frombytes(binascii.a2b_base64(text, strict_mode=True))
     except ValueError:
-        raise Malformed("an embedding must be base64 of 8-bit numbers") from None
-
-
-def _decoded(text: str) -> list[float]:
-    try:
-        data = binascii.a2b_base64(text, strict_mode=True)
-        numbers = array("f", data)
-    except ValueError:
-        raise Malformed("an embedding must be base64 of 32-bit numbers") from None
+        bits = 8 * numbers.itemsize
+        raise Malformed(f"an embedding must be base64 of {bits}-bit numbers") from None
     if sys.byteorder == "big":
         numbers.byteswap()
-    return numbers.tolist()
+    return numbers.tolist() if number == "f" else _listed(numbers.tolist())

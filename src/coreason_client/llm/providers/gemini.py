@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from .._adapter import Adapter, AnswerReader, Piece
+from .._adapter import Adapter, AnswerReader, Piece, own_items
 from .._answer import (
     End,
     FaultReceived,
@@ -29,9 +29,8 @@ from .._answer import (
     RawToolCall,
     Tokens,
     media_of,
-    says_the_same,
 )
-from .._call import ModelCall, Schema, data_of, mime_type_of
+from .._call import ModelCall, data_of, mime_type_of, sampling
 from .._citations import citation, tool_result
 from .._cost import with_billing
 from .._json import count, http_status, items, mapping, parse, text
@@ -335,7 +334,7 @@ def _contents(messages: Sequence[Message], provider: str, *, signed: bool) -> li
             results = None
             parts = _parts(message.get("content"))
             parts += _calls(items(message.get("tool_calls")), names, signed=signed)
-            parts = _carried_parts(message, provider) or parts
+            parts = [*own_items(message, provider, _content)] or parts
             if parts:
                 contents.append({"role": _ROLES[role], "parts": parts})
     return contents
@@ -426,23 +425,12 @@ def _choice(choice: str) -> dict[str, Any]:
 
 
 def _config(call: ModelCall) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    if call.temperature is not None:
-        config["temperature"] = call.temperature
-    if call.max_tokens is not None:
-        config["maxOutputTokens"] = call.max_tokens
-    if call.stop:
-        config["stopSequences"] = list(call.stop)
+    config = sampling(call, "temperature", "maxOutputTokens", "stopSequences")
     if call.schema is not None:
-        config |= _format(call.schema)
+        config["responseMimeType"] = "application/json"
+        if call.schema.schema is not None:
+            config["responseJsonSchema"] = call.schema.schema
     return config
-
-
-def _format(schema: Schema) -> dict[str, Any]:
-    form: dict[str, Any] = {"responseMimeType": "application/json"}
-    if schema.schema is not None:
-        form["responseJsonSchema"] = schema.schema
-    return form
 
 
 # Reading answers.
@@ -489,12 +477,6 @@ def _carried(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the parts to send back; empty if no tool ran at the provider."""
     ran = any(not _PROVIDER_PARTS.isdisjoint(part) for part in parts)
     return [dict(part) for part in parts if part != {"text": ""}] if ran else []
-
-
-def _carried_parts(message: Message, provider: str) -> list[dict[str, Any]]:
-    """Return the parts that a message carries; empty if its text or calls were changed since."""
-    carried = message.get("provider_items", {}).get(provider, ())
-    return [*carried] if carried and says_the_same(message, *_content(carried)) else []
 
 
 # Sources, and tools that the provider runs.

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from .._adapter import Adapter, AnswerReader, Piece
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
-from .._call import ModelCall, data_of
+from .._call import ModelCall, data_of, sampling
 from .._json import codes, count, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Media, Message
@@ -61,7 +61,7 @@ class Ollama(Adapter):
             "messages": _messages(call),
             "stream": call.stream,
         }
-        if options := _options(call):
+        if options := sampling(call, "temperature", "num_predict", "stop"):
             body["options"] = options
         if call.tools and call.tool_choice != "none":
             body["tools"] = list(call.tools)
@@ -164,17 +164,6 @@ ADAPTER: Adapter = Ollama()
 
 
 # Requests.
-
-
-def _options(call: ModelCall) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    if call.temperature is not None:
-        options["temperature"] = call.temperature
-    if call.max_tokens is not None:
-        options["num_predict"] = call.max_tokens
-    if call.stop:
-        options["stop"] = list(call.stop)
-    return options
 
 
 def _messages(call: ModelCall) -> list[Message]:

@@ -29,7 +29,6 @@ from .._citations import citation
 from .._cost import with_billing
 from .._json import count, items, mapping, parse, text
 from .._profile import ProviderProfile
-from ..errors import LLMRequestError
 from ..types import Citation, Media
 from ._arguments import ARGUMENTS
 from ._openai import (
@@ -232,10 +231,9 @@ def _tool(tool: Mapping[str, Any], index: int, profile: ProviderProfile) -> Mapp
     if kind == "custom":
         return nested_custom(tool)
     if kind != "function" and profile.name in _ONLY_FUNCTIONS:
-        raise LLMRequestError(
+        raise profile.rejected(
             f"tools[{index}] must be a function or a custom tool: {profile.name} has its own tools "
-            'only in the Responses API; create the client with wire="responses"',
-            provider=profile.name,
+            'only in the Responses API; create the client with wire="responses"'
         )
     return tool
 

@@ -17,7 +17,6 @@ from .._call import ModelCall, cache_key
 from .._cost import with_billing
 from .._json import items, mapping, text
 from .._profile import ProviderProfile
-from ..errors import LLMRequestError
 from ._arguments import ARGUMENTS
 from ._openai import (
     custom_input,
@@ -73,11 +72,10 @@ class Responses(Adapter):
             LLMRequestError: the call has stop texts.
         """
         if call.stop and not _reasons(call):
-            raise LLMRequestError(
+            raise profile.rejected(
                 "stop must be left out, because the Responses API has no stop texts; or use chat "
                 'completions, with wire="chat"',
-                provider=profile.name,
-                model=call.model,
+                call.model,
             )
         body: dict[str, Any] = {"model": call.model, **_conversation(call, profile), "store": False}
         body.update(_limits(call))

@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -245,31 +245,27 @@ async def _client(address: MCPAddress, timeout: float, callback: Any) -> "AsyncI
     from mcp import Client, StdioServerParameters, stdio_client
     from mcp.client.streamable_http import streamable_http_client
 
-    if address.url is None:
-        parameters = StdioServerParameters(
-            command=address.command or "",
-            args=list(address.args),
-            env=None if address.env is None else dict(address.env),
-            cwd=address.cwd,
-        )
-        with _error_output() as errors:
+    async with AsyncExitStack() as stack:
+        transport: Any
+        if address.url is None:
+            parameters = StdioServerParameters(
+                command=address.command or "",
+                args=list(address.args),
+                env=None if address.env is None else dict(address.env),
+                cwd=address.cwd,
+            )
+            errors = stack.enter_context(_error_output())
             transport = stdio_client(parameters, errlog=errors)
-            async with Client(transport, elicitation_callback=callback, cache=None) as client:
-                yield client
-        return
-    timeouts = httpx2.Timeout(timeout, read=None)  # `MCPConnection.call` limits the wait
-    hooks = {"request": [hide_query_async]}  # servers exist whose key is in their URL
-    async with (
-        httpx2.AsyncClient(
-            headers=dict(address.headers), timeout=timeouts, event_hooks=hooks
-        ) as http,
-        Client(
-            streamable_http_client(address.url, http_client=http),
-            elicitation_callback=callback,
-            cache=None,
-        ) as client,
-    ):
-        yield client
+        else:
+            timeouts = httpx2.Timeout(timeout, read=None)  # `MCPConnection.call` limits the wait
+            hooks = {"request": [hide_query_async]}  # servers exist whose key is in their URL
+            http = httpx2.AsyncClient(
+                headers=dict(address.headers), timeout=timeouts, event_hooks=hooks
+            )
+            await stack.enter_async_context(http)
+            transport = streamable_http_client(address.url, http_client=http)
+        client = Client(transport, elicitation_callback=callback, cache=None)
+        yield await stack.enter_async_context(client)
 
 
 def _import_mcp() -> None:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from ...llm.types import Citation
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Wire, WireTurn, cited_spans, counts, sse, tool_message, with_calls
+from ._wire import Asked, Chunk, Wire, WireTurn, cited_spans, sse, tool_message, with_calls
 
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "end_turn",
@@ -77,15 +77,14 @@ def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _usage(script: WireTurn) -> dict[str, Any]:
     if script.usage is None:
         return {}
-    names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
-    prompt, cached, written, completion = counts(script.usage, *names)
+    prompt, completion, cached, written, thinking = script.usage
     found: dict[str, Any] = {
         "input_tokens": max(prompt - cached - written, 0),
         "cache_read_input_tokens": cached,
         "cache_creation_input_tokens": written,
         "output_tokens": completion,
     }
-    if thinking := script.usage.get("reasoning_tokens", 0):
+    if thinking:
         found["output_tokens_details"] = {"thinking_tokens": thinking}
     return {"usage": found}
 
@@ -176,12 +175,8 @@ def _error(failure: ModelFailure) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": failure.message}}
 
 
-def _failure(failure: ModelFailure) -> tuple[Mapping[str, str], Mapping[str, Any]]:
-    return {}, _error(failure)
-
-
-def _failure_event(failure: ModelFailure) -> bytes:
+def _error_event(failure: ModelFailure) -> bytes:
     return sse(_error(failure), "error")
 
 
-ANTHROPIC = Wire("anthropic", "text/event-stream", _read, _stream, _body, _failure, _failure_event)
+ANTHROPIC = Wire("anthropic", "text/event-stream", _read, _stream, _body, _error, _error_event)

@@ -18,7 +18,6 @@ from ._wire import (
     WireCall,
     WireTurn,
     cited_spans,
-    counts,
     dumped,
     tool_message,
     with_calls,
@@ -87,8 +86,7 @@ def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _usage(script: WireTurn) -> dict[str, Any]:
     if script.usage is None:
         return {}
-    names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
-    prompt, cached, written, completion = counts(script.usage, *names)
+    prompt, completion, cached, written, _ = script.usage
     found = {
         "inputTokens": max(prompt - cached - written, 0),
         "outputTokens": completion,
@@ -173,22 +171,27 @@ def _exception(failure: ModelFailure) -> str:
     return failure.code or _EXCEPTIONS.get(failure.status, "InternalServerException")
 
 
-def _failure(failure: ModelFailure) -> tuple[Mapping[str, str], Mapping[str, Any]]:
-    return {"x-amzn-errortype": _exception(failure)}, {"message": failure.message}
+def _error(failure: ModelFailure) -> Mapping[str, Any]:
+    return {"message": failure.message}
 
 
-def _failure_event(failure: ModelFailure) -> bytes:
+def _error_headers(failure: ModelFailure) -> Mapping[str, str]:
+    return {"x-amzn-errortype": _exception(failure)}
+
+
+def _error_event(failure: ModelFailure) -> bytes:
     name = _exception(failure)
     kinds = {
         ":exception-type": name[:1].lower() + name[1:],
         ":content-type": "application/json",
         ":message-type": "exception",
     }
-    return encode(kinds, dumped({"message": failure.message}))
+    return encode(kinds, dumped(_error(failure)))
 
 
 _CONTENT_TYPE = "application/vnd.amazon.eventstream"
-BEDROCK = Wire("bedrock", _CONTENT_TYPE, _read, _stream, _body, _failure, _failure_event)
+_ERRORS = _error, _error_event, _error_headers
+BEDROCK = Wire("bedrock", _CONTENT_TYPE, _read, _stream, _body, *_ERRORS)
 
 
 # Framing: `application/vnd.amazon.eventstream`.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._turns import FinishReason, ModelFailure
-from ._wire import CREATED, Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped, range_of, sse
+from ._wire import CREATED, Asked, Chunk, Wire, WireCall, WireTurn, range_of, sse
 
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "stop",
@@ -47,9 +47,7 @@ def _read(path: str, body: Mapping[str, Any]) -> Asked:
 def _usage(script: WireTurn) -> dict[str, Any]:
     if script.usage is None:
         return {}
-    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-    prompt, completion, cached, reasoning = counts(script.usage, *names)
-    written = script.usage.get("cache_write_tokens", 0)
+    prompt, completion, cached, written, reasoning = script.usage
     return {
         "usage": {
             "prompt_tokens": prompt,
@@ -129,12 +127,12 @@ def _end(script: WireTurn) -> Iterator[Chunk]:
     yield Chunk(b"data: [DONE]\n\n", is_end=True)
 
 
-def _failure(failure: ModelFailure) -> tuple[Mapping[str, str], Mapping[str, Any]]:
-    return {}, {"error": chat_error(failure)}
+def _error(failure: ModelFailure) -> Mapping[str, Any]:
+    return {"error": chat_error(failure)}
 
 
-def _failure_event(failure: ModelFailure) -> bytes:
-    return b"data: %b\n\n" % dumped({"error": chat_error(failure)})
+def _error_event(failure: ModelFailure) -> bytes:
+    return sse(_error(failure))
 
 
-CHAT = Wire("chat", "text/event-stream", _read, _stream, _body, _failure, _failure_event)
+CHAT = Wire("chat", "text/event-stream", _read, _stream, _body, _error, _error_event)

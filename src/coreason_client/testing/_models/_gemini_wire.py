@@ -13,7 +13,6 @@ from ._wire import (
     Wire,
     WireCall,
     WireTurn,
-    counts,
     range_of,
     sse,
     tool_message,
@@ -94,8 +93,7 @@ def _result(result: Mapping[str, Any]) -> Any:
 def _usage(script: WireTurn) -> dict[str, Any]:
     if script.usage is None:
         return {}
-    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-    prompt, completion, cached, reasoning = counts(script.usage, *names)
+    prompt, completion, cached, _, reasoning = script.usage
     found = {
         "promptTokenCount": prompt,
         "candidatesTokenCount": max(completion - reasoning, 0),
@@ -178,12 +176,8 @@ def _error(failure: ModelFailure) -> dict[str, Any]:
     return {"error": {**error, "details": [{"@type": kind, "retryDelay": delay}]}}
 
 
-def _failure(failure: ModelFailure) -> tuple[Mapping[str, str], Mapping[str, Any]]:
-    return {}, _error(failure)
-
-
-def _failure_event(failure: ModelFailure) -> bytes:
+def _error_event(failure: ModelFailure) -> bytes:
     return sse(_error(failure))
 
 
-GEMINI = Wire("gemini", "text/event-stream", _read, _stream, _body, _failure, _failure_event)
+GEMINI = Wire("gemini", "text/event-stream", _read, _stream, _body, _error, _error_event)

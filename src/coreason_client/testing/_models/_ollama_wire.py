@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped
+from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, dumped
 
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "stop",
@@ -41,7 +41,7 @@ def _asked_call(function: Mapping[str, Any]) -> dict[str, Any]:
 def _usage(script: WireTurn) -> dict[str, int]:
     if script.usage is None:
         return {}
-    prompt, completion = counts(script.usage, "prompt_tokens", "completion_tokens")
+    prompt, completion, *_ = script.usage
     return {"prompt_eval_count": prompt, "eval_count": completion}
 
 
@@ -80,15 +80,15 @@ def _stream(script: WireTurn) -> Iterator[Chunk]:
     yield Chunk(dumped(_line(script, {}, **_end(script))) + b"\n", is_end=True)
 
 
-def _failure(failure: ModelFailure) -> tuple[Mapping[str, str], Mapping[str, Any]]:
+def _error(failure: ModelFailure) -> Mapping[str, Any]:
     error: Any = failure.message
     if failure.code:  # Ollama itself has no codes, but gateways have
         error = {"message": failure.message, "code": failure.code}
-    return {}, {"error": error}
+    return {"error": error}
 
 
-def _failure_event(failure: ModelFailure) -> bytes:
-    return dumped(_failure(failure)[1]) + b"\n"
+def _error_event(failure: ModelFailure) -> bytes:
+    return dumped(_error(failure)) + b"\n"
 
 
-OLLAMA = Wire("ollama", "application/x-ndjson", _read, _stream, _body, _failure, _failure_event)
+OLLAMA = Wire("ollama", "application/x-ndjson", _read, _stream, _body, _error, _error_event)

@@ -14,7 +14,6 @@ from ._wire import (
     Wire,
     WireCall,
     WireTurn,
-    counts,
     range_of,
     sse,
     tool_message,
@@ -126,9 +125,7 @@ def _call_item(script: WireTurn, call: WireCall, arguments: str) -> dict[str, An
 def _usage(script: WireTurn) -> dict[str, Any] | None:
     if script.usage is None:
         return None
-    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-    prompt, completion, cached, reasoning = counts(script.usage, *names)
-    written = script.usage.get("cache_write_tokens", 0)
+    prompt, completion, cached, written, reasoning = script.usage
     return {
         "input_tokens": prompt,
         "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
@@ -236,15 +233,15 @@ def _call_events(script: WireTurn, call: WireCall, index: int) -> Iterator[Event
     yield "response.output_item.done", {**at, "item": _call_item(script, call, call.text)}, 0, False
 
 
-def _failure(failure: ModelFailure) -> tuple[Mapping[str, str], Mapping[str, Any]]:
-    return {}, {"error": chat_error(failure)}
+def _error(failure: ModelFailure) -> Mapping[str, Any]:
+    return {"error": chat_error(failure)}
 
 
-def _failure_event(failure: ModelFailure) -> bytes:
+def _error_event(failure: ModelFailure) -> bytes:
     error = chat_error(failure)
     described = {"code": error["code"] or "server_error", "message": failure.message}
     event = {"type": "error", **described, "param": None, "sequence_number": 1_000_000}
     return sse(event, "error")
 
 
-RESPONSES = Wire("responses", "text/event-stream", _read, _stream, _body, _failure, _failure_event)
+RESPONSES = Wire("responses", "text/event-stream", _read, _stream, _body, _error, _error_event)

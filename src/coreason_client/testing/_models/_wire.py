@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...llm.types import Citation
 from ._turns import Break, FinishReason, ModelFailure, ModelToolCall, ModelTurn
@@ -28,6 +28,16 @@ class WireCall:
         return "".join(self.pieces)
 
 
+class TurnUsage(NamedTuple):
+    """The usage of a turn."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class WireTurn:
     """A turn with everything that an encoder needs; `asked` is the body of the request."""
@@ -37,7 +47,7 @@ class WireTurn:
     reasoning: tuple[str, ...]
     text: tuple[str, ...]
     calls: tuple[WireCall, ...]
-    usage: Mapping[str, int] | None
+    usage: TurnUsage | None
     finish: FinishReason
     asked: Mapping[str, Any]
     citations: tuple[Citation, ...] = ()
@@ -71,8 +81,9 @@ class Wire:
     read: Callable[[str, Mapping[str, Any]], Asked]
     stream: Callable[[WireTurn], Iterable[Chunk]]
     body: Callable[[WireTurn], Mapping[str, Any]]
-    failure: Callable[[ModelFailure], tuple[Mapping[str, str], Mapping[str, Any]]]
-    failure_event: Callable[[ModelFailure], bytes]
+    error: Callable[[ModelFailure], Mapping[str, Any]]
+    error_event: Callable[[ModelFailure], bytes]
+    error_headers: Callable[[ModelFailure], Mapping[str, str]] = lambda _: {}
 
 
 def script_of(
@@ -86,7 +97,7 @@ def script_of(
         reasoning=turn.reasoning_pieces,
         text=turn.text_pieces,
         calls=calls,
-        usage=turn.usage,
+        usage=None if turn.usage is None else TurnUsage(**turn.usage),
         finish=turn.finish_reason,
         asked=asked,
         citations=tuple(turn.citations),
@@ -151,11 +162,6 @@ def before_break(chunks: Iterable[Chunk], after: Break) -> Iterator[Chunk]:
 def _is_beyond(chunk: Chunk, received: int, after: int) -> bool:
     """Return True if a chunk comes after the last piece; chunks before the first one do not."""
     return received + chunk.pieces > after or (received == after and after > 0)
-
-
-def counts(usage: Mapping[str, int], *names: str) -> Iterator[int]:
-    """Yield counts by their names, 0 for those that are missing."""
-    return (usage.get(name, 0) for name in names)
 
 
 def dumped(value: Any) -> bytes:
