@@ -8,6 +8,7 @@ stream starts the agent. The second step is fenced, so the agent starts once.
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, time
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +26,7 @@ from ..engine._limits import Unit
 from ..engine._packets import CANCELLED, Frames
 from ..engine._runtime import Runtime
 from ..engine._writer import was_answered
-from ..errors import Fenced
+from ..errors import Fenced, UnknownStream
 from ..http._problems import shutting_down, too_many_streams
 from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
 from ..log.tasks import TaskChange, TaskRecord, TaskStore
@@ -52,6 +53,7 @@ from ._turns import (
     may_join,
     message_name,
     parse_turn_question,
+    recent_turns,
     turns_of,
 )
 
@@ -192,18 +194,46 @@ class TurnStarter:
     async def _send_to_task(
         self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
     ) -> Sent:
-        record = await self._states.load(caller, {"id": incoming.task_id})
-        if incoming.named_context and incoming.context_id != record.context_id:
-            raise wrong("message.contextId", "must be the context of the task")
-        if may_join(record, incoming.key, time()):
-            return Sent(record)
-        metadata = _to_task(record, params.get("metadata") or {})
-        request = request_for(incoming, incoming.key, caller.user_id, metadata)
-        await self._check_answer(caller, request)
-        if record.state == WORKING and self._runtime.options.inbox:
+        """Give a message to the running agent of a task, or begin its next turn with it."""
+        while True:
+            record = await self._states.load(caller, {"id": incoming.task_id})
+            if incoming.named_context and incoming.context_id != record.context_id:
+                raise wrong("message.contextId", "must be the context of the task")
+            if await self._has_message(record, incoming.key):
+                return Sent(record)
+            metadata = _to_task(record, params.get("metadata") or {})
+            request = request_for(incoming, incoming.key, caller.user_id, metadata)
+            await self._check_answer(caller, request)
+            if record.state != WORKING or not self._runtime.options.inbox:
+                return await self._begin_next(caller, incoming, params, record, metadata)
             if await self._put_into_inbox(request, record):
                 return Sent(record)
-            record = await self._states.settled(record)  # its turn has just ended
+            # Its turn has just ended.
+
+    async def _has_message(self, record: TaskRecord, key: UUID) -> bool:
+        """Return True if a task has got a message before: it began a turn, or is in an inbox.
+
+        While the task waits after its last turn, the messages of that are known, however old: they
+        do not answer the question that the agent has asked since.
+        """
+        turns = {*recent_turns(record, time()), turns_of(record)[-1]}
+        if key in {turn.key for turn in turns}:
+            return True
+        for turn in turns if self._runtime.options.inbox else ():
+            with suppress(UnknownStream):
+                if await (await self._inbox_of(turn)).has(str(key)):
+                    return True
+        return False
+
+    async def _begin_next(
+        self,
+        caller: Caller,
+        incoming: IncomingMessage,
+        params: Mapping[str, Any],
+        record: TaskRecord,
+        metadata: Mapping[str, Any],
+    ) -> Sent:
+        """Begin the next turn of a task that waits for its user."""
         if record.state not in INTERRUPTED:
             state = record.state.removeprefix("TASK_STATE_")
             raise UnsupportedOperationError(f"The task is {state}, so it accepts no message.")
@@ -218,7 +248,7 @@ class TurnStarter:
             opened = await self._tasks.add_turn(new.stream, change)
             if opened is None:  # another message was faster, or the same one
                 record = await self._states.load(caller, {"id": incoming.task_id})
-                if may_join(record, incoming.key, time()):
+                if await self._has_message(record, incoming.key):
                     return Sent(record)
                 raise UnsupportedOperationError("Another message has just been sent to the task.")
             sent = await self._start(caller.headers, new, opened, change.new, incoming, unit)
@@ -245,13 +275,17 @@ class TurnStarter:
         text = last_question(request)
         if not text:
             raise UnsupportedOperationError("A running agent takes only messages with text.")
-        runtime, stream_id = self._runtime, turns_of(record)[-1].stream_id
-        inbox = InboxStore(runtime.log, await runtime.log.meta(stream_id))
+        turn = turns_of(record)[-1]
+        inbox = await self._inbox_of(turn)
         result = await inbox.put(InboxMessage(str(request.request_id), text))
         if result == "full":
             raise UnsupportedOperationError("The agent has not read the messages before this one.")
-        runtime.producers.wake_inbox(stream_id)
+        self._runtime.producers.wake_inbox(turn.stream_id)
         return result == "stored"
+
+    async def _inbox_of(self, turn: TurnRef) -> InboxStore:
+        log = self._runtime.log
+        return InboxStore(log, await log.meta(turn.stream_id))
 
     def _new(
         self,
