@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     _Agent = Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]
 
-__all__ = ["UnreadableError", "conversation", "earlier_turns", "refusing"]
+__all__ = ["UnreadableError", "conversation", "earlier_turns", "refusing", "whole_conversation"]
 
 _PARAGRAPH = "\n\n"
 MEDIA_LENGTH = 4000
@@ -74,6 +74,15 @@ async def earlier_turns(
     if limit == 0 or (has_answers and not brings_history):
         return ()
     return (await stream.history(limit)).turns
+
+
+async def whole_conversation(
+    stream: "AgentStream", max_turns: int, max_chars: int
+) -> list[Message]:
+    """Return the messages of the request and of the turns before it; raises like `conversation`."""
+    request = stream.request
+    earlier = await earlier_turns(request, stream, max_turns)
+    return conversation(request.payload.messages or (), earlier, None, max_chars)
 
 
 def conversation(
