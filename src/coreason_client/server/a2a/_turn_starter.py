@@ -122,7 +122,6 @@ class TurnStarter:
         `reads_live` is False if the caller waits for the end of the turn.
         """
         config = self.push.parse(optional_object(params, "configuration"), caller.version)
-        optional_object(params, "metadata")
         incoming = parse_message(
             caller.principal,
             params.get("message"),
@@ -130,20 +129,19 @@ class TurnStarter:
             self._media_types,
             immediately=returns_immediately(params),
             reads_live=reads_live,
+            metadata=optional_object(params, "metadata"),
         )
 
         async def run() -> Sent:
             begin = self._begin_task if incoming.task_id is None else self._send_to_task
-            sent = await begin(caller, incoming, params)
+            sent = await begin(caller, incoming)
             if config is not None:
                 await self.push.register(sent.record, config)
             return sent
 
         return await self.uninterrupted(run())
 
-    async def _begin_task(
-        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
-    ) -> Sent:
+    async def _begin_task(self, caller: Caller, incoming: IncomingMessage) -> Sent:
         """Begin a task with a message, or join the one that it has begun before."""
         unit = None if self._runtime.closing else await self._take_stream(caller)
         if unit is None:  # nothing can begin, but who sends a message again may join its task
@@ -152,20 +150,16 @@ class TurnStarter:
             if record is not None and (sent := await self._joined(record, incoming)):
                 return sent
             raise self._refusal()
-        try:
-            return await self._begin_or_join(caller, incoming, params, unit)
-        finally:
-            unit.release()  # unless it was handed on
+        with unit:
+            return await self._begin_or_join(caller, incoming, unit)
 
-    async def _begin_or_join(
-        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any], unit: Unit
-    ) -> Sent:
+    async def _begin_or_join(self, caller: Caller, incoming: IncomingMessage, unit: Unit) -> Sent:
         turn = TurnRef(uuid4(), incoming.key, incoming.key, time())
-        data = dump_turns([turn], announced=returns_immediately(params))
+        data = dump_turns([turn], announced=incoming.immediately)
         record = TaskRecord(
             turn.stream_id, caller.principal, incoming.context_id, WORKING, turn.opened, data
         )
-        new = self._new(caller, incoming, record, turn, params.get("metadata"))
+        new = self._new(caller, incoming, record, turn)
         await self._check_answer(caller, new.request)
         values = {message_name(1): to_json(incoming.message)}
         replaces: UUID | None = None
@@ -191,9 +185,7 @@ class TurnStarter:
             return shutting_down()
         return too_many_streams(self._runtime.options)
 
-    async def _send_to_task(
-        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
-    ) -> Sent:
+    async def _send_to_task(self, caller: Caller, incoming: IncomingMessage) -> Sent:
         """Give a message to the running agent of a task, or begin its next turn with it."""
         while True:
             record = await self._states.load(caller, {"id": incoming.task_id})
@@ -201,11 +193,11 @@ class TurnStarter:
                 raise wrong("message.contextId", "must be the context of the task")
             if await self._has_message(record, incoming.key):
                 return Sent(record)
-            metadata = _to_task(record, params.get("metadata") or {})
+            metadata = _to_task(record, incoming.metadata)
             request = request_for(incoming, incoming.key, caller.user_id, metadata)
             await self._check_answer(caller, request)
             if record.state != WORKING or not self._runtime.options.inbox:
-                return await self._begin_next(caller, incoming, params, record, metadata)
+                return await self._begin_next(caller, incoming, record)
             if await self._put_into_inbox(request, record):
                 return Sent(record)
             # Its turn has just ended.
@@ -226,12 +218,7 @@ class TurnStarter:
         return False
 
     async def _begin_next(
-        self,
-        caller: Caller,
-        incoming: IncomingMessage,
-        params: Mapping[str, Any],
-        record: TaskRecord,
-        metadata: Mapping[str, Any],
+        self, caller: Caller, incoming: IncomingMessage, record: TaskRecord
     ) -> Sent:
         """Begin the next turn of a task that waits for its user."""
         if record.state not in INTERRUPTED:
@@ -240,10 +227,10 @@ class TurnStarter:
         unit = None if self._runtime.closing else await self._take_stream(caller)
         if unit is None:
             raise self._refusal()
-        try:
+        with unit:
             turn = TurnRef(uuid4(), uuid4(), incoming.key, time())
-            new = self._new(caller, incoming, record, turn, metadata)
-            announced = is_announced(record) or returns_immediately(params)
+            new = self._new(caller, incoming, record, turn)
+            announced = is_announced(record) or incoming.immediately
             change = _next_turn(record, turn, incoming.message, announced=announced)
             opened = await self._tasks.add_turn(new.stream, change)
             if opened is None:  # another message was faster, or the same one
@@ -252,8 +239,6 @@ class TurnStarter:
                     return Sent(record)
                 raise UnsupportedOperationError("Another message has just been sent to the task.")
             sent = await self._start(caller.headers, new, opened, change.new, incoming, unit)
-        finally:
-            unit.release()  # unless it was handed on
         await self.push.turn_added(record.task_id)
         return sent
 
@@ -288,15 +273,11 @@ class TurnStarter:
         return InboxStore(log, await log.meta(turn.stream_id))
 
     def _new(
-        self,
-        caller: Caller,
-        incoming: IncomingMessage,
-        record: TaskRecord,
-        turn: TurnRef,
-        metadata: Mapping[str, Any] | None,
+        self, caller: Caller, incoming: IncomingMessage, record: TaskRecord, turn: TurnRef
     ) -> _New:
         # A message to a task need not name its context, and one that begins a task names no task.
         message = replace(incoming, context_id=record.context_id, task_id=str(record.task_id))
+        metadata = _to_task(record, incoming.metadata)
         request = request_for(message, turn.request_id, caller.user_id, metadata)
         stored = dump_request(caller.principal, request, trace_headers(caller.headers))
         question = TurnQuestion(record.task_id, self._runtime.options.agent_id)
