@@ -57,8 +57,6 @@ from ._turns import (
     turns_of,
 )
 
-__all__ = ["Sent", "TurnStarter"]
-
 T = TypeVar("T")
 
 
