@@ -187,8 +187,8 @@ MUTANTS = (
     _mutant(
         "http/_answers.py",
         "a reader that has everything is counted for ever",
-        "            admitted.reader.release()  # unless it was handed on\n",
-        "            pass\n",
+        "        with admitted.reader:\n",
+        "        if admitted.reader:\n",
         f"{_CHATS}::test_readers_are_counted_until_they_leave",
     ),
     _request(

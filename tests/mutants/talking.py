@@ -16,6 +16,7 @@ _FOLLOWING = "tests/server/test_following.py"
 _APPROVALS = "tests/llm/tools/test_approvals.py"
 _AGENT = "tests/agents/test_approvals.py"
 _A2A = "coreason_client/server/a2a"
+_TASKS = "tests/server/a2a"
 _ANSWERS = "tests/server/a2a/test_answers.py"
 
 MUTANTS = (
@@ -361,6 +362,20 @@ MUTANTS = (
         "waits = record.state in INTERRUPTED",
         "waits = False",
         (_ANSWERS,),
+    ),
+    Mutant(
+        "a message in the inbox of a task answers the question after it",
+        f"{_A2A}/_turn_starter.py",
+        "for turn in turns if self._runtime.options.inbox else ():",
+        "for turn in ():",
+        (f"{_TASKS}/test_inbox.py",),
+    ),
+    Mutant(
+        "a message answers the question after it when it is old",
+        f"{_A2A}/_turn_starter.py",
+        "turns = {*recent_turns(record, time()), turns_of(record)[-1]}",
+        "turns = recent_turns(record, time())",
+        (f"{_TASKS}/test_service.py",),
     ),
     Mutant(
         "a task that waits for its turn counts as started",

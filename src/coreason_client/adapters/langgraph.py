@@ -26,12 +26,12 @@ from pydantic_core import to_json
 from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..agents._output import MAX_PIECE, PARAGRAPH, Reasoning, TurnOutput, as_text, shown
-from ..agents._prompt import conversation, earlier_turns, refusing
+from ..agents._output import MAX_PIECE, PARAGRAPH, TurnOutput, as_text, shown
+from ..agents._prompt import conversation, refusing, whole_conversation
 from ..errors import ArgumentError
 from ..llm._answer import Tokens
 from ..llm._reply import dump_tokens
-from ..server import AgentStream, AnsweredQuestion, Turn
+from ..server import AgentStream, AnsweredQuestion
 from ..server.engine._agent import write_item
 from ..server.engine._conversation import RequestWithHistory, new_messages
 from . import AgentFunction, imported, named
@@ -140,10 +140,7 @@ class _GraphTurn:
         self.position = await stream.step("begin", self._begin)
         if self.answered is None:
             self.given = self.make_input(self.stream.request, await self._messages())
-        asked = await self._run_graph()
-        if asked and not saver:
-            await stream.fail(_NO_CHECKPOINTER, _CANNOT_ASK)
-        elif asked:
+        if asked := await self._run_graph():
             interrupt, question, call_id = asked
             kept = {"thread": thread, "interrupt": interrupt}
             await stream.ask(question, call_id=call_id, state=kept)
@@ -167,13 +164,13 @@ class _GraphTurn:
 
     async def _messages(self) -> list[Any]:
         """Return the messages that the thread does not have."""
-        request, turns = self.stream.request, list[Turn]()
-        messages = request.payload.messages or []
         if self.position is None:
-            turns += await earlier_turns(request, self.stream, 50)
+            sent = await whole_conversation(self.stream, 50, _HISTORY_CHARS)
         else:
-            messages = [one for one in new_messages(request) if one.role is not Role.SYSTEM]
-        sent = conversation(messages, turns, None, _HISTORY_CHARS)
+            added = [
+                one for one in new_messages(self.stream.request) if one.role is not Role.SYSTEM
+            ]
+            sent = conversation(added, (), None, _HISTORY_CHARS)
         for call in (call for message in sent for call in message.get("tool_calls", ())):
             call["args"] = call.pop("arguments")
         return list(imported("langchain_core.messages", "langgraph").convert_to_messages(sent))
@@ -197,7 +194,7 @@ class _GraphTurn:
         """
         if self.events is None and (end := await self._open()) is not None:
             return end
-        end = {"position": self.position, "next": False, "asked": None}
+        end, asks = {"position": self.position, "next": False, "asked": None}, False
         async for event in self.events:
             namespace, mode, data = event if self.subgraphs else ((), *event)
             if mode == "messages":
@@ -207,13 +204,14 @@ class _GraphTurn:
             elif mode == "updates":
                 await self.output.update(data)
                 await self.stream.checkpoint(None)  # so the log has it all
-                if not namespace and _INTERRUPT in data and end["asked"] is None:
-                    end["asked"] = self.output.question(data[_INTERRUPT][0])
+                asks |= not namespace and _INTERRUPT in data
             elif not namespace and data["metadata"]["source"] == "loop":
                 end["position"] = _checkpoint_id(data["config"])
                 if data["next"] and end["position"] != self.position:
                     return {**end, "next": True}
-        if end["asked"] and self.graph.checkpointer:
+        if asks and not self.graph.checkpointer:
+            await self.stream.fail(_NO_CHECKPOINTER, _CANNOT_ASK)
+        elif asks:
             # Of nodes that ran at the same time, the first one of the graph asks.
             [first, *_] = (await self.graph.aget_state(self.config)).interrupts
             end["asked"] = self.output.question(first)
@@ -276,7 +274,7 @@ class _MessageWriter:
         self._known: set[str | None] = set()  # messages of nodes that have ended
         self._calls: dict[str, str] = {}  # names of the calls without a result
         self._used: Any = None
-        self._output = TurnOutput(stream, Reasoning(stream, MAX_PIECE))
+        self._output = TurnOutput(stream, limit=MAX_PIECE)
         self.pieces: list[str] = []
 
     def know(self, values: Any) -> None:

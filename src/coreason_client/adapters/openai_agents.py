@@ -35,8 +35,8 @@ from pydantic_core import from_json, to_json
 
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..agents._output import PARAGRAPH, TurnOutput, as_text, shown
-from ..agents._prompt import conversation, earlier_turns, refusing
+from ..agents._output import TurnOutput, as_text
+from ..agents._prompt import refusing, whole_conversation
 from ..errors import ArgumentError
 from ..llm._reply import dump_tokens
 from ..llm.providers._responses_items import message_text, reasoning_text
@@ -127,9 +127,7 @@ class _SDKRun:
         asked = await self.stream.answered_question()
         if asked is not None and asked.state:
             return await self._continued(agent, asked)
-        turns = await earlier_turns(self.stream.request, self.stream, history_turns)
-        requested = self.stream.request.payload.messages or []
-        messages = conversation(requested, turns, None, _MAX_HISTORY)
+        messages = await whole_conversation(self.stream, history_turns, _MAX_HISTORY)
         said = [one for one in messages if one["content"] and one["role"] != "tool"]
         return [{"role": one["role"], "content": input_content(one["content"])} for one in said]
 
@@ -137,8 +135,9 @@ class _SDKRun:
         """Return the stored state of the run, with the decision of the user."""
         make = partial(self.sdk.RunState.from_json, context_override=self.context)
         state = await make(agent, asked.state["run"])
-        for call_id, (name, arguments) in asked.state["calls"].items():
-            await self._show_call(name, arguments, call_id)
+        self.calls = asked.state["calls"]
+        for call_id, call in self.calls.items():
+            await self.output.call(*call, call_id)
         [item] = [item for item in state.get_interruptions() if item.call_id == asked.call_id]
         if asked.approved and asked.arguments is None:
             state.approve(item)
@@ -163,14 +162,11 @@ class _SDKRun:
     async def _ask(self, item: Any, state: dict[str, Any]) -> None:
         """Ask for the approval of a call; the next run asks for that of another one."""
         if item.call_id not in self.calls:  # an agent that is a tool has made it
-            await self._show_call(item.name, item.arguments, item.call_id)
+            self.calls[item.call_id] = item.name, item.arguments
+            await self.output.call(item.name, item.arguments, item.call_id)
         state["context"]["context"] = None  # it may have secrets, and is made again
         stored = {"run": state, "calls": self.calls}
         await self.output.ask(item.name, item.arguments or "{}", item.call_id, stored)
-
-    async def _show_call(self, name: str, arguments: Any, call_id: str) -> None:
-        self.calls[call_id] = name, arguments
-        await self.output.call(name, arguments, call_id)
 
     def _results(self, items: Iterable[Any]) -> list[tuple[str, Any, str, bool]]:
         """Return what readers get of the results of calls that had none."""
@@ -182,13 +178,14 @@ class _SDKRun:
 
     # Called by the copies of models and tools.
 
-    async def model_events(self, model: Any, *given: Any, **options: Any) -> AsyncIterator[Any]:
-        """Yield the events of one answer of a model; a durable run needs only the last one."""
+    def model_events(self, model: Any, *given: Any, **options: Any) -> AsyncIterator[Any]:
+        """Return the events of one answer of a model."""
         received = model.stream_response(*given, **options)
-        if _in_tool.get():  # the run of an agent that is a tool, which has its own readers
-            async for event in received:
-                yield event
-            return
+        # The run of an agent that is a tool has its own readers.
+        return received if _in_tool.get() else self._answer(received, *given)
+
+    async def _answer(self, received: Any, *given: Any) -> AsyncIterator[Any]:
+        """Write an answer, and yield its events; a durable run needs only the last one."""
         handoffs = {handoff.tool_name: handoff.agent_name for handoff in given[5]}
         answer = _Answer(self, received, self._results(given[1]), handoffs)
         self.output.begin()
@@ -272,8 +269,8 @@ class _Answer:
         if item["type"] == "message" and not self.streamed:
             await self.run.output.write(_text(item))
         elif item["type"] == "reasoning":
-            for paragraph in filter(None, reasoning_text(item).split(PARAGRAPH)):
-                await self.run.stream.thought(shown(paragraph))
+            await self.run.output.reasoning.add(reasoning_text(item))
+            await self.run.output.reasoning.flush()
         elif name in self.handoffs:
             await self.run.stream.progress(f"Handoff to {self.handoffs[name]}", status="complete")
         elif item["type"].endswith("_call"):

@@ -28,7 +28,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from coreason_manifest.definitions.message import BlobPart, MessagePart, Role, TextPart, UriPart
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..agents._output import PARAGRAPH, Reasoning, TurnOutput, as_text
+from ..agents._output import PARAGRAPH, TurnOutput, as_text
 from ..agents._prompt import UnreadableError, earlier_turns, refusing
 from ..errors import ArgumentError
 from ..llm._answer import Tokens
@@ -113,7 +113,7 @@ class _Run:
     stream: AgentStream
 
     def __post_init__(self) -> None:
-        self.output = TurnOutput(self.stream, Reasoning(self.stream if self.thoughts else None))
+        self.output = TurnOutput(self.stream, thoughts=self.thoughts)
 
     async def conversation(self, limit: int) -> dict[str, Any]:
         """Return the question and the earlier messages."""
@@ -137,23 +137,20 @@ class _Run:
     async def answers(self, answered: AnsweredQuestion) -> dict[str, Any] | None:
         """Return the messages and all approvals; None if another call needs one first."""
         state, tools = answered.state, _import("tools")
-        _, *pending = state["pending"]
+        pending: list[tuple[str, Any, str]] = state["pending"][1:]
         answer: Any = ["ToolDenied", {"message": answered.reason} if answered.reason else {}]
         if answered.approved and isinstance(answered.arguments, dict | None):
             answer = ["ToolApproved", {"override_args": answered.arguments}]
         answers = {**state["answers"], answered.call_id: answer}
         if pending:
             await self.output.call(*pending[0])
-            await self._ask({**state, "pending": pending, "answers": answers})
+            left = {**state, "pending": pending, "answers": answers}
+            await self.output.ask(*pending[0], left)
             return None
         approvals = {key: getattr(tools, kind)(**given) for key, (kind, given) in answers.items()}
         history = _import("messages").ModelMessagesTypeAdapter.validate_python(state["messages"])
         results = tools.DeferredToolResults(approvals=approvals)
         return {"message_history": history, "deferred_tool_results": results}
-
-    async def _ask(self, state: dict[str, Any]) -> None:
-        name, arguments, call_id = state["pending"][0]
-        await self.output.ask(name, arguments, call_id, state)
 
     def capabilities(self) -> list[Any]:
         """Return what is added to the agent for this run."""
@@ -225,7 +222,8 @@ class _Run:
         elif asks:
             pending = [(c.tool_name, c.args_as_dict(), c.tool_call_id) for c in output.approvals]
             messages = json.loads(result.all_messages_json())
-            await self._ask({"messages": messages, "pending": pending, "answers": {}})
+            state = {"messages": messages, "pending": pending, "answers": {}}
+            await self.output.ask(*pending[0], state)
 
 
 # Values of pydantic-ai

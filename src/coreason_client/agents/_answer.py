@@ -32,7 +32,7 @@ from ..llm.tools._given_tools import GivenTools
 from ..llm.tools._output import bounded
 from ..llm.tools._run_machine import AskModel, RunLimits, RunMachine
 from ..llm.tools._steps_async import AsyncCalls
-from ._output import PARAGRAPH, Reasoning, approval_question, write_text
+from ._output import PARAGRAPH, TurnOutput, approval_question
 
 if TYPE_CHECKING:
     from ..llm.tools._perform import AsyncModelClient
@@ -151,7 +151,7 @@ class AnswerWriter:
         self._model = model
         self._options = options
         self._stream = stream
-        self._reasoning = Reasoning(stream if thoughts else None)
+        self._output = TurnOutput(stream, thoughts=thoughts)
         self._progress = AnswerProgress()
 
     async def write(self, messages: list[Message]) -> Response:
@@ -212,14 +212,13 @@ class AnswerWriter:
             try:
                 async for delta in answer:
                     if isinstance(delta, TextDelta):
-                        await self._reasoning.flush()
-                        await write_text(self._stream, delta.text)
+                        await self._output.write(delta.text)
                     elif isinstance(delta, ReasoningDelta):
                         await self._add_reasoning(delta.text)
             except LLMError:
-                await self._reasoning.flush()
+                await self._output.reasoning.flush()
                 raise
-            await self._reasoning.flush()
+            await self._output.reasoning.flush()
             response = await answer.result()
         sources = sources_of(response["data"].get("citations", ()))
         if sources:
@@ -230,7 +229,7 @@ class AnswerWriter:
         if not self._progress.reasoned:
             self._progress = self._progress.with_reasoning()
             await self._stream.checkpoint(self._progress.checkpoint())
-        await self._reasoning.add(text)
+        await self._output.reasoning.add(text)
 
 
 def _citation_item(uri: str, cited: Citation) -> CitationItem:

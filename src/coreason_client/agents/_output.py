@@ -51,18 +51,19 @@ def approval_question(name: str, arguments: Any) -> str:
 
 
 class TurnOutput:
-    """Writes what an agent of another library does: texts, reasoning, tool calls and questions.
+    """Writes what a model and its tools do: texts, reasoning, tool calls and questions.
 
-    A blank line separates the texts of two answers. Reasoning precedes the text that follows it.
+    A blank line separates the texts of two answers. Reasoning precedes the text that follows it; it
+    is written if `thoughts` is True, see `Reasoning` for `limit`.
 
     Attributes:
         has_text: an answer has text, which an earlier process may have written.
         reasoning: that of the model.
     """
 
-    def __init__(self, stream: "AgentStream", reasoning: "Reasoning | None" = None) -> None:
+    def __init__(self, stream: "AgentStream", *, thoughts: bool = True, limit: int = 4_000) -> None:
         self._stream = stream
-        self.reasoning = reasoning or Reasoning(None)
+        self.reasoning = Reasoning(stream if thoughts else None, limit)
         self._before = ""
         self.has_text = False
 
@@ -103,7 +104,7 @@ class Reasoning:
     is sent as far as it is known.
     """
 
-    def __init__(self, stream: "AgentStream | None", limit: int = 4_000) -> None:
+    def __init__(self, stream: "AgentStream | None", limit: int) -> None:
         self._stream = stream
         self._limit = limit
         self._text = ""
@@ -123,4 +124,4 @@ class Reasoning:
         """Send the collected text."""
         text, self._text = self._text.strip(), ""
         if text and self._stream is not None:
-            await self._stream.thought(text)
+            await self._stream.thought(shown(text))

@@ -74,6 +74,15 @@ async def earlier_turns(
     return (await stream.history(limit)).turns
 
 
+async def whole_conversation(
+    stream: "AgentStream", max_turns: int, max_chars: int
+) -> list[Message]:
+    """Return the messages of the request and of the turns before it; raises like `conversation`."""
+    request = stream.request
+    earlier = await earlier_turns(request, stream, max_turns)
+    return conversation(request.payload.messages or (), earlier, None, max_chars)
+
+
 def conversation(
     messages: Sequence[ChatMessage], earlier: "Sequence[Turn]", system: str | None, max_chars: int
 ) -> list[Message]:

@@ -34,9 +34,9 @@ from .engine._runtime import Runtime
 from .errors import LogError, PositionGone, StreamEnded, UnknownStream
 from .http._admission import cursor_in, owned
 from .http._cursor import Cursor
+from .http._decision import check_cursor
 from .http._problems import Problem, shutting_down, too_many_readers, too_many_streams
 from .http._stream_response import EventStream, nothing_left
-from .log._rules import check_position
 from .log.base import NewStream, StreamLog, StreamMeta
 from .stream import AgentStream
 
@@ -147,7 +147,7 @@ class Resumable:
         reader = await runtime.producers.take_reader(asked.principal)
         if reader is None:
             raise too_many_readers(runtime.options)
-        try:
+        with reader:
             if after is None:
                 meta = await self._join_or_start(runtime, asked, source)
             else:
@@ -156,8 +156,6 @@ class Resumable:
             if isinstance(response, EventStream):
                 runtime.producers.add_reader(meta, reader)
             return response
-        finally:
-            reader.release()  # unless it was handed on
 
     async def _join_or_start(self, runtime: Runtime, asked: "_Asked", source: Source) -> StreamMeta:
         meta = await runtime.log.find(asked.principal, asked.request_id)
@@ -168,7 +166,7 @@ class Resumable:
         unit = await runtime.producers.take_stream(asked.principal)
         if unit is None:
             raise too_many_streams(runtime.options)
-        try:
+        with unit:
             began_at = monotonic()
             new = NewStream(uuid4(), asked.principal, asked.request_id, "")
             opened = await runtime.log.open(new, runtime.owner)
@@ -179,8 +177,6 @@ class Resumable:
                 # One that is stopped at once never takes its source.
                 producer.task.add_done_callback(lambda _: self._sources.pop(new.stream_id, None))
             return opened.meta
-        finally:
-            unit.release()  # unless it was handed on
 
     async def _run(self, request: ServiceRequest, stream: AgentStream) -> None:
         """Copy a source into its stream; the agent of the application."""
@@ -221,12 +217,7 @@ async def _resume(runtime: Runtime, asked: _Asked, after: Cursor) -> StreamMeta:
         raise PositionGone(after.stream_id, after.seq) from None
     if meta.request_id != asked.request_id:
         raise Problem(400, "bad-last-event-id", "Last-Event-ID belongs to another stream.")
-    check_position(
-        *(after.stream_id, after.seq, after.epoch),
-        last_seq=meta.last_seq,
-        epochs=meta.epochs,
-        ended=meta.outcome is not None,
-    )
+    check_cursor(after, meta)
     return meta
 
 

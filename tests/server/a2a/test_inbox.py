@@ -15,20 +15,22 @@ from a2a.utils.errors import UnsupportedOperationError
 
 from coreason_client.server import AgentApp, AgentStream, InboxMessage, ServiceRequest, running
 from coreason_client.server.a2a import A2A
+from coreason_client.server.a2a._turns import turns_of
 from coreason_client.server.engine._inbox import InboxStore, PutResult
 from tests.preloaded import PROJECT, PipedProcess
 
-from ..aio import LIMIT
-from ..log.task_stores import maker
+from ..aio import LIMIT, aio
+from ..log.task_stores import KINDS, maker
 from ..peer import Gate
 from .clients.test_sdk import INTERFACES, connected
+from .serving import ANN, in_state, message, served
 
 
 async def talking(_: ServiceRequest, stream: AgentStream) -> None:
     await stream.write("ready ")
-    async for message in stream.inbox:
-        await stream.write(f"{message.text} ")
-        if message.text == "stop":
+    async for heard in stream.inbox:
+        await stream.write(f"{heard.text} ")
+        if heard.text == "stop":
             return
 
 
@@ -132,6 +134,68 @@ def test_a_message_to_a_task_whose_turn_has_just_ended(
         else:
             with pytest.raises(UnsupportedOperationError, match="The task is COMPLETED"):
                 asyncio.run(asyncio.wait_for(talk(server.url), LIMIT))
+
+
+async def asking(_: ServiceRequest, stream: AgentStream) -> None:
+    """Repeat messages until one says to ask or to stop."""
+    answered = await stream.answered_question()
+    if answered is not None:
+        await stream.write(f"approved: {answered.approved} ")
+    async for heard in stream.inbox:
+        await stream.write(f"{heard.text} ")
+        if heard.text == "ask":
+            await stream.ask("Delete it?")
+        if heard.text in ("ask", "stop"):
+            return
+
+
+@pytest.mark.parametrize("store", KINDS)
+@aio
+async def test_a_message_to_a_working_task_is_not_the_answer_to_a_later_question(
+    store: str, tmp_path: Path
+) -> None:
+    """Its sender may send it again at any time: the agent gets it once."""
+    async with served(maker(store, tmp_path)(), asking, inbox=True) as app:
+        send = app.service.turns.begin
+        task_id = str((await send(ANN, message("hello", "m0"))).record.task_id)
+        earlier = [message("yes", "m1", taskId=task_id), message("ask", "m2", taskId=task_id)]
+        for one in earlier:
+            await send(ANN, one)
+        await in_state(app.service, task_id, "INPUT_REQUIRED")
+        for one in earlier:
+            known = (await send(ANN, one)).record
+            assert (str(known.task_id), len(turns_of(known))) == (task_id, 1)
+        await send(ANN, message("no", "m3", taskId=task_id))
+        for one in (*earlier, message("stop", "m4", taskId=task_id)):
+            await send(ANN, one)
+        task = await in_state(app.service, task_id, "COMPLETED")
+        texts = ["".join(part["text"] for part in one["parts"]) for one in task["artifacts"]]
+        assert texts == ["yes ask ", "approved: False stop "]
+
+
+@aio
+async def test_a_copy_of_a_message_begins_the_next_turn_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both copies belong to that turn, although one was sent to the turn before."""
+    put = InboxStore.put
+
+    async def put_late(store: InboxStore, late: InboxMessage) -> PutResult:
+        if late.text == "copied":
+            await put(store, InboxMessage("m1", "ask"))
+            await in_state(app.service, task_id, "INPUT_REQUIRED")
+            await send(ANN, copied)
+        return await put(store, late)
+
+    monkeypatch.setattr(InboxStore, "put", put_late)
+    async with served(assist=asking, inbox=True) as app:
+        send = app.service.turns.begin
+        task_id = str((await send(ANN, message("hello", "m0"))).record.task_id)
+        copied = message("copied", "m2", taskId=task_id)
+        assert len(turns_of((await send(ANN, copied)).record)) == 2
+        await send(ANN, message("stop", "m3", taskId=task_id))
+        task = await in_state(app.service, task_id, "COMPLETED")
+        assert task["artifacts"][1]["parts"] == [{"text": "approved: False stop "}]
 
 
 PROGRAM = """

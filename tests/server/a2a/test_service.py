@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import time
 
 import pytest
 
@@ -11,7 +12,9 @@ from coreason_client.a2a.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
+from coreason_client.server.a2a import _turn_starter
 from coreason_client.server.a2a._operations import TaskService
+from coreason_client.server.a2a._turns import turns_of
 from coreason_client.server.http._problems import Problem
 
 from ...soak.faults import until
@@ -58,6 +61,21 @@ async def test_a_question_of_the_agent_is_answered_in_the_same_task() -> None:
         texts = ["".join(p["text"] for p in m["parts"]) for m in task["history"]]
         assert texts == ["ask", "Where?", "here"]
         assert [a["parts"][0]["text"] for a in task["artifacts"]] == ["You said here."]
+
+
+@aio
+async def test_a_message_is_not_the_answer_to_the_question_that_follows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its turn was begun by it; it is sent again when the task has waited for an hour."""
+    async with service() as tasks:
+        task_id = str((await tasks.turns.begin(ANN, message("ask"))).record.task_id)
+        await in_state(tasks, task_id, "INPUT_REQUIRED")
+        same = message("ask", "n", taskId=task_id)
+        await tasks.turns.begin(ANN, same)
+        await in_state(tasks, task_id, "INPUT_REQUIRED")
+        monkeypatch.setattr(_turn_starter, "time", lambda: time() + 3600.0)
+        assert len(turns_of((await tasks.turns.begin(ANN, same)).record)) == 2
 
 
 @pytest.mark.parametrize(("question", "state"), [("hello", "COMPLETED"), ("reject", "REJECTED")])

@@ -44,6 +44,7 @@ _ABOUT: Final = ("messageId", "metadata", "extensions", "referenceTaskIds")
 _NAMES: Final = frozenset({*_ABOUT, "contextId", "taskId", "role", "parts"})
 A2A_METADATA: Final = "a2a"
 """The key of what a message says beside its parts, in the metadata of the agent's request."""
+_NOTHING: Final[Mapping[str, Any]] = {}
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 
 
@@ -52,7 +53,8 @@ class IncomingMessage:
     """A checked message. `key` identifies it: the same message sent again has the same key.
 
     `context_id` is that of the message, or derived from the key, so that a message that is sent
-    again has the same one. `reads_live` is False if its client waits for the end of the turn.
+    again has the same one. `reads_live` is False if its client waits for the end of the turn,
+    `immediately` is True if it does not wait at all. `metadata` is that of the client's request.
     """
 
     message: JSON
@@ -60,7 +62,9 @@ class IncomingMessage:
     context_id: str
     task_id: str | None
     named_context: bool
-    reads_live: bool = True
+    reads_live: bool
+    immediately: bool
+    metadata: Mapping[str, Any]
 
 
 def wrong(field: str, description: str) -> InvalidParamsError:
@@ -89,11 +93,12 @@ def parse_message(
     *,
     immediately: bool = False,
     reads_live: bool = True,
+    metadata: Mapping[str, Any] = _NOTHING,
 ) -> IncomingMessage:
     """Check a message of a client; `accepted` are the media types of its parts, None for all.
 
-    `immediately` is True for a client that does not wait for the answer. A client that repeats a
-    request repeats that too, so with another value it is another request.
+    A client that repeats a request repeats `immediately` too, so with another value it is another
+    request.
 
     Raises:
         InvalidParamsError: something is wrong with it; the error names the field.
@@ -117,6 +122,8 @@ def parse_message(
         message.task_id or None,
         named is not None,
         reads_live,
+        immediately,
+        metadata,
     )
 
 

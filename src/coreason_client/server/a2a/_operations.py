@@ -316,7 +316,7 @@ class Operations:
         reader = await runtime.producers.take_reader(caller.principal)
         if reader is None:
             raise too_many_readers(runtime.options)
-        try:
+        with reader:
             service = self._services_of(runtime).tasks
             if operation == "send_message_stream":
                 opening = service.send_stream(caller, params)
@@ -324,8 +324,6 @@ class Operations:
                 opening = service.subscribe(caller, params, last_event_id)
             stream: TaskStream = await _guarded(operation, opening)
             runtime.producers.add_reader(stream, reader)
-        finally:
-            reader.release()  # unless it was handed on
         return stream
 
     async def run_push(self, runtime: Runtime) -> None:

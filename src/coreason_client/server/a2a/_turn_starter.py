@@ -8,6 +8,7 @@ stream starts the agent. The second step is fenced, so the agent starts once.
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, time
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +26,7 @@ from ..engine._limits import Unit
 from ..engine._packets import CANCELLED, Frames
 from ..engine._runtime import Runtime
 from ..engine._writer import was_answered
-from ..errors import Fenced
+from ..errors import Fenced, UnknownStream
 from ..http._problems import shutting_down, too_many_streams
 from ..log.base import AgentVersion, Claim, NewStream, StreamMeta
 from ..log.tasks import TaskChange, TaskRecord, TaskStore
@@ -52,6 +53,7 @@ from ._turns import (
     may_join,
     message_name,
     parse_turn_question,
+    recent_turns,
     turns_of,
 )
 
@@ -77,6 +79,48 @@ class _New(NamedTuple):
     started: bytes  # its question once the agent starts
 
 
+class _Inboxes:
+    """The messages that the agents of tasks have got while they were running."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def has(self, record: TaskRecord, key: UUID) -> bool:
+        """Return True if a task has got a message before: it began a turn, or is in an inbox.
+
+        While the task waits after its last turn, the messages of that are known, however old: they
+        do not answer the question that the agent has asked since.
+        """
+        turns = {*recent_turns(record, time()), turns_of(record)[-1]}
+        if key in {turn.key for turn in turns}:
+            return True
+        for turn in turns if self._runtime.options.inbox else ():
+            with suppress(UnknownStream):
+                if await (await self._of(turn)).has(str(key)):
+                    return True
+        return False
+
+    async def put(self, request: ServiceRequest, record: TaskRecord) -> bool:
+        """Give a message to the running agent; return False if its turn has ended.
+
+        Raises:
+            UnsupportedOperationError: the message has no text, or the inbox is full.
+        """
+        text = last_question(request)
+        if not text:
+            raise UnsupportedOperationError("A running agent takes only messages with text.")
+        turn = turns_of(record)[-1]
+        result = await (await self._of(turn)).put(InboxMessage(str(request.request_id), text))
+        if result == "full":
+            raise UnsupportedOperationError("The agent has not read the messages before this one.")
+        self._runtime.producers.wake_inbox(turn.stream_id)
+        return result == "stored"
+
+    async def _of(self, turn: TurnRef) -> InboxStore:
+        log = self._runtime.log
+        return InboxStore(log, await log.meta(turn.stream_id))
+
+
 class TurnStarter:
     """Begins turns; `media_types` are those that the agent accepts, None for all."""
 
@@ -93,6 +137,7 @@ class TurnStarter:
         self._tasks = tasks
         self._states = states
         self._turn_log = turn_log
+        self._inboxes = _Inboxes(runtime)
         self._agent = agent
         self._media_types = media_types
         self._beginning: set[asyncio.Task[Any]] = set()
@@ -118,7 +163,6 @@ class TurnStarter:
         `reads_live` is False if the caller waits for the end of the turn.
         """
         config = self.push.parse(optional_object(params, "configuration"), caller.version)
-        optional_object(params, "metadata")
         incoming = parse_message(
             caller.principal,
             params.get("message"),
@@ -126,20 +170,19 @@ class TurnStarter:
             self._media_types,
             immediately=returns_immediately(params),
             reads_live=reads_live,
+            metadata=optional_object(params, "metadata"),
         )
 
         async def run() -> Sent:
             begin = self._begin_task if incoming.task_id is None else self._send_to_task
-            sent = await begin(caller, incoming, params)
+            sent = await begin(caller, incoming)
             if config is not None:
                 await self.push.register(sent.record, config)
             return sent
 
         return await self.uninterrupted(run())
 
-    async def _begin_task(
-        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
-    ) -> Sent:
+    async def _begin_task(self, caller: Caller, incoming: IncomingMessage) -> Sent:
         """Begin a task with a message, or join the one that it has begun before."""
         unit = None if self._runtime.closing else await self._take_stream(caller)
         if unit is None:  # nothing can begin, but who sends a message again may join its task
@@ -148,20 +191,16 @@ class TurnStarter:
             if record is not None and (sent := await self._joined(record, incoming)):
                 return sent
             raise self._refusal()
-        try:
-            return await self._begin_or_join(caller, incoming, params, unit)
-        finally:
-            unit.release()  # unless it was handed on
+        with unit:
+            return await self._begin_or_join(caller, incoming, unit)
 
-    async def _begin_or_join(
-        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any], unit: Unit
-    ) -> Sent:
+    async def _begin_or_join(self, caller: Caller, incoming: IncomingMessage, unit: Unit) -> Sent:
         turn = TurnRef(uuid4(), incoming.key, incoming.key, time())
-        data = dump_turns([turn], announced=returns_immediately(params))
+        data = dump_turns([turn], announced=incoming.immediately)
         record = TaskRecord(
             turn.stream_id, caller.principal, incoming.context_id, WORKING, turn.opened, data
         )
-        new = self._new(caller, incoming, record, turn, params.get("metadata"))
+        new = self._new(caller, incoming, record, turn)
         await self._check_answer(caller, new.request)
         values = {message_name(1): to_json(incoming.message)}
         replaces: UUID | None = None
@@ -187,41 +226,45 @@ class TurnStarter:
             return shutting_down()
         return too_many_streams(self._runtime.options)
 
-    async def _send_to_task(
-        self, caller: Caller, incoming: IncomingMessage, params: Mapping[str, Any]
-    ) -> Sent:
-        record = await self._states.load(caller, {"id": incoming.task_id})
-        if incoming.named_context and incoming.context_id != record.context_id:
-            raise wrong("message.contextId", "must be the context of the task")
-        if may_join(record, incoming.key, time()):
-            return Sent(record)
-        metadata = _to_task(record, params.get("metadata") or {})
-        request = request_for(incoming, incoming.key, caller.user_id, metadata)
-        await self._check_answer(caller, request)
-        if record.state == WORKING and self._runtime.options.inbox:
-            if await self._put_into_inbox(request, record):
+    async def _send_to_task(self, caller: Caller, incoming: IncomingMessage) -> Sent:
+        """Give a message to the running agent of a task, or begin its next turn with it."""
+        while True:
+            record = await self._states.load(caller, {"id": incoming.task_id})
+            if incoming.named_context and incoming.context_id != record.context_id:
+                raise wrong("message.contextId", "must be the context of the task")
+            if await self._inboxes.has(record, incoming.key):
                 return Sent(record)
-            record = await self._states.settled(record)  # its turn has just ended
+            metadata = _to_task(record, incoming.metadata)
+            request = request_for(incoming, incoming.key, caller.user_id, metadata)
+            await self._check_answer(caller, request)
+            if record.state != WORKING or not self._runtime.options.inbox:
+                return await self._begin_next(caller, incoming, record)
+            if await self._inboxes.put(request, record):
+                return Sent(record)
+            # Its turn has just ended.
+
+    async def _begin_next(
+        self, caller: Caller, incoming: IncomingMessage, record: TaskRecord
+    ) -> Sent:
+        """Begin the next turn of a task that waits for its user."""
         if record.state not in INTERRUPTED:
             state = record.state.removeprefix("TASK_STATE_")
             raise UnsupportedOperationError(f"The task is {state}, so it accepts no message.")
         unit = None if self._runtime.closing else await self._take_stream(caller)
         if unit is None:
             raise self._refusal()
-        try:
+        with unit:
             turn = TurnRef(uuid4(), uuid4(), incoming.key, time())
-            new = self._new(caller, incoming, record, turn, metadata)
-            announced = is_announced(record) or returns_immediately(params)
+            new = self._new(caller, incoming, record, turn)
+            announced = is_announced(record) or incoming.immediately
             change = _next_turn(record, turn, incoming.message, announced=announced)
             opened = await self._tasks.add_turn(new.stream, change)
             if opened is None:  # another message was faster, or the same one
                 record = await self._states.load(caller, {"id": incoming.task_id})
-                if may_join(record, incoming.key, time()):
+                if await self._inboxes.has(record, incoming.key):
                     return Sent(record)
                 raise UnsupportedOperationError("Another message has just been sent to the task.")
             sent = await self._start(caller.headers, new, opened, change.new, incoming, unit)
-        finally:
-            unit.release()  # unless it was handed on
         await self.push.turn_added(record.task_id)
         return sent
 
@@ -234,33 +277,12 @@ class TurnStarter:
         if await was_answered(self._runtime.log, caller.principal, request):
             raise UnsupportedOperationError("The question was already answered by another message.")
 
-    async def _put_into_inbox(self, request: ServiceRequest, record: TaskRecord) -> bool:
-        """Give a message to the running agent; return False if its turn has ended.
-
-        Raises:
-            UnsupportedOperationError: the message has no text, or the inbox is full.
-        """
-        text = last_question(request)
-        if not text:
-            raise UnsupportedOperationError("A running agent takes only messages with text.")
-        runtime, stream_id = self._runtime, turns_of(record)[-1].stream_id
-        inbox = InboxStore(runtime.log, await runtime.log.meta(stream_id))
-        result = await inbox.put(InboxMessage(str(request.request_id), text))
-        if result == "full":
-            raise UnsupportedOperationError("The agent has not read the messages before this one.")
-        runtime.producers.wake_inbox(stream_id)
-        return result == "stored"
-
     def _new(
-        self,
-        caller: Caller,
-        incoming: IncomingMessage,
-        record: TaskRecord,
-        turn: TurnRef,
-        metadata: Mapping[str, Any] | None,
+        self, caller: Caller, incoming: IncomingMessage, record: TaskRecord, turn: TurnRef
     ) -> _New:
         # A message to a task need not name its context, and one that begins a task names no task.
         message = replace(incoming, context_id=record.context_id, task_id=str(record.task_id))
+        metadata = _to_task(record, incoming.metadata)
         request = request_for(message, turn.request_id, caller.user_id, metadata)
         stored = dump_request(caller.principal, request, trace_headers(caller.headers))
         question = TurnQuestion(record.task_id, self._runtime.options.agent_id)

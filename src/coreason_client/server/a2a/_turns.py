@@ -53,18 +53,16 @@ def _parse_turns(data: bytes) -> tuple[tuple[TurnRef, ...], bool]:
 
 
 def may_join(record: TaskRecord, key: UUID, now: float) -> bool:
-    """Return True if a message that is sent again is answered by the turn that it has begun.
+    """Return True if a message that is sent again is answered by the turn that it has begun."""
+    return any(turn.key == key for turn in recent_turns(record, now))
 
-    A turn is over when the next one begins.
-    """
+
+def recent_turns(record: TaskRecord, now: float) -> list[TurnRef]:
+    """Return the turns that are not over, or not for long. One is over when the next one begins."""
     turns = turns_of(record)
-    for turn, following in zip(turns, (*turns[1:], None), strict=True):
-        if turn.key == key:
-            over = record.changed if following is None else following.opened
-            running = following is None and record.state == WORKING
-            if running or now - over <= JOIN_SECONDS:
-                return True
-    return False
+    ends = [turn.opened for turn in turns[1:]]
+    ends.append(now if record.state == WORKING else record.changed)
+    return [turn for turn, over in zip(turns, ends, strict=True) if now - over <= JOIN_SECONDS]
 
 
 class TurnQuestion(NamedTuple):

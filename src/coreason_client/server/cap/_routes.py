@@ -96,10 +96,8 @@ class Routes:
 
     async def _read(self, asked: StreamRequest, message: str = "") -> Response:
         admitted = await self._admission.admit(asked)
-        try:
+        with admitted.reader:
             response = self._reader(admitted, message)
-        finally:
-            admitted.reader.release()  # unless it was handed on
         if admitted.resumes:
             self._metrics.resumed()
             _log_lines.resumed(admitted.meta, admitted.after.seq)

@@ -70,6 +70,10 @@ class InboxStore:
         """Return what was accepted."""
         return _accepted(await self._log.turns(self._place, _ALL), self._epoch)
 
+    async def has(self, message_id: str) -> bool:
+        """Return True if a message with this id was accepted."""
+        return message_id in [message.id for message in await self.messages()]
+
     async def put(self, message: InboxMessage) -> PutResult:
         """Accept a message, unless the stream has ended; the same id again has the same result.
 

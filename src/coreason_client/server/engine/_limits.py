@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Final, Self
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -148,7 +148,10 @@ _RENEWALS_PER_LEASE: Final = 3
 
 
 class Unit:
-    """One unit of a limit. Who has taken it releases it, or hands it on to somebody who will."""
+    """One unit of a limit. Who has taken it releases it, or hands it on to somebody who will.
+
+    `with unit:` releases it at the end, unless it was handed on.
+    """
 
     __slots__ = ("_release", "held")
 
@@ -156,6 +159,12 @@ class Unit:
         self._release = release
         self.held = True
         """True until it was released or handed on."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def hand_on(self) -> "Unit":
         """Return the unit for somebody else; a release of this object no longer has an effect."""

@@ -302,12 +302,10 @@ class AnswerRoutes(Generic[S]):
         `after` is the position of a resume. Without a response the reader is released.
         """
         runtime, meta = admitted.runtime, admitted.meta
-        try:
+        with admitted.reader:
             response = await work
             if response is not None:
                 runtime.producers.add_reader(meta, admitted.reader)
-        finally:
-            admitted.reader.release()  # unless it was handed on
         if response is not None and after is not None:
             runtime.producers.metrics.resumed()
             _log_lines.resumed(meta, after)

@@ -206,15 +206,24 @@ def _at_position(
             return Refuse(_too_fast(request, server))
         return Refuse(UnknownStream(cursor.stream_id))
     try:
-        check_position(
-            *(cursor.stream_id, cursor.seq, cursor.epoch),
-            last_seq=meta.last_seq,
-            epochs=meta.epochs,
-            ended=meta.outcome is not None,
-        )
+        check_cursor(cursor, meta)
     except PositionGone as error:
         return Refuse(error)
     return meta
+
+
+def check_cursor(cursor: Cursor, meta: StreamMeta) -> None:
+    """Check a position in a stream.
+
+    Raises:
+        PositionGone: the entry there is not the one that was read.
+    """
+    check_position(
+        *(cursor.stream_id, cursor.seq, cursor.epoch),
+        last_seq=meta.last_seq,
+        epochs=meta.epochs,
+        ended=meta.outcome is not None,
+    )
 
 
 def _resume(request: RequestFacts, cursor: Cursor) -> Resume | Refuse:
