@@ -141,6 +141,13 @@ MUTANTS = (
     ),
     _mutant(
         "_connection.py",
+        "a standby that answers instead of the primary opens all connections again",
+        "raise next((error for error in errors if not is_read_only(error)), errors[0])",
+        "raise errors[-1]",
+        _FAILURES,
+    ),
+    _mutant(
+        "_connection.py",
         "replicas are not checked",
         "if self._replicas and (",
         "if False and (",

@@ -4,10 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from coreason_client.server.errors import LogUnavailable
@@ -301,6 +303,52 @@ async def test_a_promoted_standby_has_all_that_was_acknowledged(
         assert await log.claim_lost("heir", 100) == []
         held = dict.fromkeys([stream.stream_id for stream in streams], 1)
         assert set((await log.renew(held)).values()) == {LeaseState.HELD}
+
+
+@aio
+async def test_a_silent_primary_does_not_hide_the_one_that_replaces_it(
+    pair: tuple[PostgresServer, PostgresStandby],
+) -> None:
+    """A machine that was lost does not refuse connections: it says nothing."""
+    primary, standby = pair
+    async with logs(url=both(primary, standby), patience=5.0) as [log]:
+        stream = await opened(log)
+        await log.append(stream.stream_id, 1, 1, [b"1"])
+        primary.pause()
+        await in_thread(standby.promote)
+        await in_thread(standby.set, "synchronous_standby_names", "")
+        await log.append(stream.stream_id, 1, 2, [b"2"])
+        assert await everything(log, stream.stream_id) == entries(2)
+        # A new process has never seen the other one answer.
+        async with logs(url=log._address.url, schema=log._schema, patience=5.0) as [other]:
+            assert (await other.meta(stream.stream_id)).last_seq == 2
+
+
+@aio
+async def test_a_listener_finds_the_primary_among_its_hosts(
+    pair: tuple[PostgresServer, PostgresStandby],
+) -> None:
+    primary, standby = pair
+    listen_url = both(standby, primary)
+    async with logs(url=primary.url, listen_url=listen_url, patience=PATIENCE) as [log]:
+        await opened(log)
+
+
+@aio
+async def test_a_primary_that_takes_no_more_connections_is_still_the_primary() -> None:
+    """A standby that answers instead does not mean that there is another primary."""
+    with PostgresServer(max_connections=12) as primary:
+        url = both(primary, primary.add_standby("other"))
+        async with logs(url=url) as [log], AsyncExitStack() as others:
+            stream = await opened(log)
+            await log.append(stream.stream_id, 1, 1, [b"1"])
+            server = log._session().store.server
+            with pytest.raises(asyncpg.TooManyConnectionsError):
+                while True:
+                    connection, _ = await server.connect()
+                    others.callback(connection.terminate)
+            await log.append(stream.stream_id, 1, 2, [b"2"])
+            assert server.generation == 0
 
 
 @aio

@@ -82,11 +82,9 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
     ) -> None:
         self._address = parse_address(url)
         super().__init__(self._address.shown, lease, patience, poll, replicas)
-        if listen_url is not None:
-            parse_address(listen_url, "listen_url")
+        self._listen = None if listen_url is None else parse_address(listen_url, "listen_url")
         self._schema = check_name(schema)
         self._clock = clock
-        self._listen_url = listen_url
         self.tasks = PostgresTasks(self._session, lease)
         self.quotas = PostgresQuotas(self._session, lease)
 
@@ -106,11 +104,11 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
             self._schema,
             clock=self._clock,
             patience=self._patience,
-            pooled=self._listen_url is not None,
+            pooled=self._listen is not None,
             replicas=self._replicas,
             listeners=self._store_listeners,
         )
-        return DatabaseSession(store, self._listen_url, self._poll)
+        return DatabaseSession(store, self._listen, self._poll)
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request; create it if there is none."""
