@@ -9,6 +9,7 @@ _FUNCTIONS = f"{_T}/test_postgres_functions.py"
 _FAILURES = f"{_T}/test_postgres_failures.py"
 _SCHEMA = f"{_T}/test_postgres_schema.py"
 _CONTRACT = f"{_T}/test_contract.py::TestPostgres"
+_OPERATIONS = f"{_T}/test_postgres_operations.py"
 _QUOTAS = f"{_T}/test_quota_store.py"
 _TASKS = f"{_T}/test_tasks.py"
 
@@ -90,9 +91,33 @@ MUTANTS = (
     ),
     _sql(
         "in the database, streams are claimed on a server that may have lost its latest state",
-        "  IF server <> known THEN\n",
-        "  IF false THEN\n",
+        "IF EXISTS (SELECT FROM {schema}.serving WHERE since <= now_ AND now_ < since + lease)",
+        "IF false",
         _FAILURES,
+    ),
+    _sql(
+        "in the database, a lease begins before its lock is there",
+        "SELECT coalesce(given, extract(epoch FROM clock_timestamp())::float8)",
+        "SELECT coalesce(given, extract(epoch FROM now())::float8)",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a standby is read from",
+        "  IF pg_is_in_recovery() THEN\n",
+        "  IF false THEN\n",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a stream that is known is returned before a standby has it",
+        "    PERFORM FROM {schema}.streams WHERE request = p_request FOR NO KEY UPDATE;\n",
+        "",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a repeated claim does not wait for a standby",
+        "  PERFORM FROM {schema}.streams s WHERE s.claim = p_claim ORDER BY s.stream_id FOR NO KEY",
+        "  PERFORM FROM {schema}.streams s WHERE s.claim = p_claim; --",
+        _OPERATIONS,
     ),
     _sql(
         "in the database, another version of an agent does not wait",
@@ -155,13 +180,6 @@ MUTANTS = (
     ),
     _mutant(
         "_log.py",
-        "leases are claimed at once after a failover of the database",
-        "        if server.changed_within(self.lease):\n            return []",
-        "        if False:\n            return []",
-        _FAILURES,
-    ),
-    _mutant(
-        "_log.py",
         "a missing run of entries is skipped",
         "if first > after_seq + 1 or len(entries)",
         "if len(entries)",
@@ -187,6 +205,13 @@ MUTANTS = (
         "left = [place for place in left if place not in replies]",
         "left = []",
         _FUNCTIONS,
+    ),
+    _mutant(
+        "_store.py",
+        "ends that share a call lock leases in any order",
+        'in sorted(first, key=attrgetter("int"))]',
+        "in first]",
+        _OPERATIONS,
     ),
     _mutant(
         "_store.py",

@@ -301,6 +301,8 @@ async def test_a_promoted_standby_has_all_that_was_acknowledged(
         # Nobody claims for a lease, although the leases of another process look old by then.
         await in_thread(standby.execute, f"UPDATE {log._schema}.leases SET until = 1")
         assert await log.claim_lost("heir", 100) == []
+        async with logs(url=log._address.url, schema=log._schema, lease=60.0) as [fresh]:
+            assert await fresh.claim_lost("heir", 100) == []
         held = dict.fromkeys([stream.stream_id for stream in streams], 1)
         assert set((await log.renew(held)).values()) == {LeaseState.HELD}
 
@@ -358,11 +360,26 @@ async def test_a_restart_behind_the_back_of_the_connections_stops_claims(
     """A pooler can change the server without closing our connections: the claim itself notices."""
     async with logs(server=server, lease=5.0) as [log]:
         await opened(log)
+        changes: list[str] = []
+        log.on_store_changed(lambda: changes.append("changed"))
         await in_thread(server.execute, f"UPDATE {log._schema}.leases SET until = 1")
-        log._session().store.server._identity = "another start"
+        await in_thread(server.execute, f"UPDATE {log._schema}.serving SET server = 'another'")
+        log._session().store.server._identity = "another"
         assert await log.claim_lost("heir", 100) == []
         assert await log.claim_durable("heir", AgentVersion("a", "1"), 100) == []
-        log._session().store.server._changed_at = None
+        assert changes == ["changed"]
+        await in_thread(server.execute, f"UPDATE {log._schema}.serving SET since = since - 5")
+        assert len(await log.claim_lost("heir", 100)) == 1
+
+
+@aio
+async def test_a_clock_that_is_set_back_after_a_restart_does_not_stop_claims(
+    server: PostgresServer,
+) -> None:
+    async with logs(server=server, lease=5.0) as [log]:
+        await opened(log)
+        await in_thread(server.execute, f"UPDATE {log._schema}.leases SET until = 1")
+        await in_thread(server.execute, f"UPDATE {log._schema}.serving SET since = since + 1e10")
         assert len(await log.claim_lost("heir", 100)) == 1
 
 

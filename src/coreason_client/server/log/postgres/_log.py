@@ -192,18 +192,15 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
 
     async def _claim(self, agent: AgentVersion | None, limit: int) -> Sequence[Claim]:
         session = self._session()
-        server = session.store.server
-        if server.changed_within(self.lease):
-            return []  # living producers renew their leases first
         until = session.owned.now() + self.lease
         rows = await session.store.call(
             "claim",
-            *(session.store.now(), self.lease, uuid4(), new_epoch(), server.identity, limit),
+            *(session.store.now(), self.lease, uuid4(), new_epoch(), limit),
             *((None, None) if agent is None else (text(agent.agent_id), text(agent.version))),
             UNCLAIMED_SECONDS,
         )
         if rows:
-            server.identify(rows[0]["server"])
+            session.store.server.identify(rows[0]["server"])
         claims = [parse_claim(row) for row in rows if row["stream_id"] is not None]
         for claim in claims:
             session.owned.own(claim.stream_id, until)

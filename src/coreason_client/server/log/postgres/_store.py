@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -140,7 +141,8 @@ class PostgresStore(RemoteStore):
         left = list(range(len(jobs)))
         while left:
             first = {jobs[place].command[0]: place for place in reversed(left)}
-            places = sorted(first.values())
+            # In the order in which a renewal locks leases, as the end of a stream does.
+            places = [first[id_] for id_ in sorted(first, key=attrgetter("int"))]
             rows = await self._append_some(connection, [jobs[place].command for place in places])
             replies.update(zip(places, rows, strict=True))
             left = [place for place in left if place not in replies]

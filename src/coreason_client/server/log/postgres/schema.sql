@@ -18,6 +18,11 @@ CREATE TABLE {schema}.schema_version (
 );
 INSERT INTO {schema}.schema_version VALUES (1, 1);
 
+CREATE TABLE {schema}.serving (  -- one row: the server of the latest claim, and since when
+  server text NOT NULL,
+  since float8 NOT NULL
+);
+
 CREATE TABLE {schema}.streams (
   n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   stream_id uuid NOT NULL UNIQUE,
@@ -162,6 +167,7 @@ $$;
 CREATE FUNCTION {schema}.server() RETURNS text LANGUAGE sql STABLE AS $$
   SELECT extract(epoch FROM pg_postmaster_start_time())::text
 $$;
+INSERT INTO {schema}.serving VALUES ({schema}.server(), 0);
 
 -- A pooler may have connected us to a standby, which may lag behind.
 CREATE FUNCTION {schema}.check_primary() RETURNS void LANGUAGE plpgsql STABLE AS $$
@@ -463,25 +469,27 @@ END $$;
 
 -- Take over streams whose lease ran out; with `p_agent` only those of this agent, and those of
 -- another version one lease later. Without it, durable streams only if nobody has claimed them for
--- `unclaimed` seconds. A repetition finds its own claims by the unique name `p_claim`. After a
--- restart or on another server than `known`, the only row is that of the server.
+-- `unclaimed` seconds. A repetition finds its own claims by the unique name `p_claim`. For one lease
+-- after a restart, or on another server, the only row is that of the server: it may not have the
+-- latest leases, so living producers renew theirs first.
 CREATE FUNCTION {schema}.claim(
-  given float8, lease float8, p_claim uuid, number bigint, known text, most int, p_agent bytea,
+  given float8, lease float8, p_claim uuid, number bigint, most int, p_agent bytea,
   p_version bytea, unclaimed float8,
   OUT stream_id uuid, OUT epoch bigint, OUT last bigint, OUT question bytea, OUT server text
 ) RETURNS SETOF record LANGUAGE plpgsql {settings} AS $$
 #variable_conflict use_column
 DECLARE
-  now_ float8;
+  now_ float8 := {schema}.moment(given);
+  known text := {schema}.server();
   due bigint;
 BEGIN
   PERFORM {schema}.check_primary();
-  server := {schema}.server();
-  IF server <> known THEN
+  UPDATE {schema}.serving SET server = known, since = now_ WHERE server <> known;
+  IF EXISTS (SELECT FROM {schema}.serving WHERE since <= now_ AND now_ < since + lease) THEN
+    server := known;
     RETURN NEXT;
     RETURN;
   END IF;
-  now_ := {schema}.moment(given);
   IF NOT EXISTS (SELECT FROM {schema}.streams s WHERE s.claim = p_claim) THEN
     FOR due IN
       SELECT l.n FROM {schema}.leases l WHERE l.until <= now_ AND CASE
@@ -850,6 +858,8 @@ END $$;
 CREATE FUNCTION {schema}.delete_delivery(p_task uuid, p_key bytea)
 RETURNS void LANGUAGE plpgsql {settings} AS $$
 BEGIN
+  -- Locked, so that a repetition waits for a standby too.
+  PERFORM FROM {schema}.tasks WHERE task_id = p_task FOR NO KEY UPDATE;
   DELETE FROM {schema}.deliveries WHERE task_id = p_task AND key = p_key;
 END $$;
 
