@@ -9,6 +9,7 @@ _FUNCTIONS = f"{_T}/test_postgres_functions.py"
 _FAILURES = f"{_T}/test_postgres_failures.py"
 _SCHEMA = f"{_T}/test_postgres_schema.py"
 _CONTRACT = f"{_T}/test_contract.py::TestPostgres"
+_ANNOUNCEMENTS = f"{_T}/test_postgres_announcements.py"
 _OPERATIONS = f"{_T}/test_postgres_operations.py"
 _QUOTAS = f"{_T}/test_quota_store.py"
 _TASKS = f"{_T}/test_tasks.py"
@@ -173,6 +174,13 @@ MUTANTS = (
     ),
     _mutant(
         "_connection.py",
+        "each host of the database may use the whole time",
+        " / len(hosts)\n",
+        "\n",
+        _FAILURES,
+    ),
+    _mutant(
+        "_connection.py",
         "replicas are not checked",
         "if self._replicas and (",
         "if False and (",
@@ -191,6 +199,34 @@ MUTANTS = (
         "        self._failures = 0\n        self._wake_all()\n",
         "        self._failures = 0\n",
         _FAILURES,
+    ),
+    _mutant(
+        "_announcements.py",
+        "a reader does not look again after it has subscribed",
+        "            self._waiters.wake(stream_id)  # what was announced before was not heard\n",
+        "",
+        _ANNOUNCEMENTS,
+    ),
+    _mutant(
+        "_announcements.py",
+        "a listener does not notice that its connection is silent",
+        '            await answered(connection, connection.fetchval("SELECT 1"), _PING_INTERVAL)\n',
+        "",
+        _ANNOUNCEMENTS,
+    ),
+    _mutant(
+        "_announcements.py",
+        "an announcement is too long for Postgres",
+        "_DIGESTS_AT_ONCE = 400",
+        "_DIGESTS_AT_ONCE = 4000",
+        _ANNOUNCEMENTS,
+    ),
+    _mutant(
+        "_session.py",
+        "a repeated append to the database is not announced",
+        "            self.announce(stream_id)  # the first one may not have been announced\n",
+        "",
+        _ANNOUNCEMENTS,
     ),
     _mutant(
         "_announcements.py",

@@ -90,20 +90,51 @@ async def test_appends_within_ten_milliseconds_share_an_announcement(
 ) -> None:
     async with logs() as [log]:
         stream, store, calls = new(), log._session().store, 0
-        call_once = store.call_once
+        notify = store.notify
 
-        def count(function: str, *arguments: Any) -> Any:
+        def count(payload: str) -> Any:
             nonlocal calls
             calls += 1
-            return call_once(function, *arguments)
+            return notify(payload)
 
-        monkeypatch.setattr(store, "call_once", count)
+        monkeypatch.setattr(store, "notify", count)
         await log.open(stream, "me")
         began = time.monotonic()
         for seq in range(1, 200):
             await log.append(stream.stream_id, 1, seq, [b"x"])
         took = time.monotonic() - began
         assert 1 <= calls <= took / 0.01 + 1
+
+
+@aio
+async def test_a_repeated_append_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that has stored it may have died before it could announce it."""
+    async with logs(2, poll=NEVER) as [writer, other]:
+        stream = new()
+        await writer.open(stream, "me")
+        reading = asyncio.ensure_future(other.read(stream.stream_id, 0, 10, 60.0))
+        await until(lambda: announcements_of(other)._heard)
+        await asyncio.sleep(0.2)  # it has looked once more, and waits
+        with monkeypatch.context() as silent:
+            silent.setattr(writer._session(), "announce", lambda _: None)
+            await writer.append(stream.stream_id, 1, 1, [b"1"])
+        await writer.append(stream.stream_id, 1, 1, [b"1"])
+        assert (await asyncio.wait_for(reading, SOON)).entries == [b"1"]
+
+
+@aio
+async def test_nobody_waits_for_an_announcement_that_has_no_standby() -> None:
+    with PostgresServer() as server:
+        async with logs(2, server=server, poll=NEVER, patience=60.0) as [writer, other]:
+            standby = server.add_standby("other")
+            stream = uuid4()
+            announcements_of(other).subscribe(stream)
+            woken: set[UUID] = set()
+            announcements_of(other)._waiters = WokenIds(woken)  # type: ignore[assignment]
+            standby.pause()
+            announcements_of(writer).announce(stream)
+            await asyncio.wait_for(until(lambda: woken == {stream}), SOON)
+            standby.go_on()
 
 
 @aio

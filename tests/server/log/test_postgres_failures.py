@@ -309,7 +309,7 @@ async def test_a_promoted_standby_has_all_that_was_acknowledged(
 
 @aio
 async def test_a_silent_primary_does_not_hide_the_one_that_replaces_it(
-    pair: tuple[PostgresServer, PostgresStandby],
+    pair: tuple[PostgresServer, PostgresStandby], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that was lost does not refuse connections: it says nothing."""
     primary, standby = pair
@@ -321,8 +321,20 @@ async def test_a_silent_primary_does_not_hide_the_one_that_replaces_it(
         await in_thread(standby.set, "synchronous_standby_names", "")
         await log.append(stream.stream_id, 1, 2, [b"2"])
         assert await everything(log, stream.stream_id) == entries(2)
-        # A new process has never seen the other one answer.
-        async with logs(url=log._address.url, schema=log._schema, patience=5.0) as [other]:
+        server, tried = log._session().store.server, []
+        connect_to = server._connect
+
+        async def record(url: str, host: tuple[str | None, int | None], seconds: float) -> Any:
+            tried.append(host)
+            return await connect_to(url, host, seconds)
+
+        monkeypatch.setattr(server, "_connect", record)
+        (await server.connect())[0].terminate()
+        assert tried == [("127.0.0.1", standby.port)]
+        # A new process has never seen the other one answer, and there may be more that do not.
+        silent = f"127.0.0.1:{primary.port}"
+        url = log._address.url.replace(silent, f"{silent},{silent},{silent}")
+        async with logs(url=url, schema=log._schema, patience=5.0) as [other]:
             assert (await other.meta(stream.stream_id)).last_seq == 2
 
 

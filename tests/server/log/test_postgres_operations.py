@@ -125,9 +125,10 @@ async def test_a_process_keeps_six_connections() -> None:
         assert len([text for (text,) in rows if text.startswith("LISTEN")]) == 1
 
 
+@pytest.mark.parametrize("order", [1, -1])
 @aio
 async def test_ends_that_share_a_call_and_a_renewal_do_not_wait_for_each_other(
-    server: PostgresServer,
+    server: PostgresServer, order: int
 ) -> None:
     """Both lock leases, so both do it in the same order."""
     async with logs(server=server) as [log]:
@@ -141,7 +142,7 @@ async def test_ends_that_share_a_call_and_a_renewal_do_not_wait_for_each_other(
             await waiting_call(server, "renew", "transactionid")
             ending = asyncio.gather(
                 log.append(other, 1, 1, [b"1"]),  # for which the others wait, so they share a call
-                *(log.close(one, 1, 1, [b"end"], "complete") for one in (second, first)),
+                *(log.close(one, 1, 1, [b"end"], "complete") for one in (first, second)[::order]),
             )
             await waiting_call(server, "append", "tuple")
         await asyncio.gather(renewing, ending)

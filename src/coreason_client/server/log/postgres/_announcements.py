@@ -94,13 +94,10 @@ class Announcements:
         self._timer = None
         names = [_digest(stream_id) for stream_id in self._pending]
         self._pending.clear()
-        payloads = [
-            "".join(names[start : start + _DIGESTS_AT_ONCE])
-            for start in range(0, len(names), _DIGESTS_AT_ONCE)
-        ]
-        sent = self._store.call_once("announce", self._store.schema, payloads)
-        self._sending.add(sent)
-        sent.add_done_callback(self._sent)
+        for start in range(0, len(names), _DIGESTS_AT_ONCE):
+            sent = self._store.notify("".join(names[start : start + _DIGESTS_AT_ONCE]))
+            self._sending.add(sent)
+            sent.add_done_callback(self._sent)
 
     def _sent(self, sent: "asyncio.Future[Any]") -> None:
         self._sending.discard(sent)

@@ -31,6 +31,7 @@ _APPEND_LINKS = 1
 _READ_LINKS = 2
 _CALL_LINKS = 2
 _APPENDS_AT_ONCE = 128
+_NOTIFY = "SELECT pg_notify($1, $2)"
 _APPEND_DELAY = 0.005  # as in SQLite: a commit costs the same for one append as for ten
 
 
@@ -125,9 +126,12 @@ class PostgresStore(RemoteStore):
         silent = PatienceExceeded(sent=True, blocked=0.0, error=None)
         raise unreachable(self.server.address, self._patience, silent)
 
-    def call_once(self, function: str, *arguments: Any) -> "asyncio.Future[Any]":
-        """Call a function without retries; raises `failures`."""
-        return self._calls.submit(self._command(function, *arguments), self._clock.mark())
+    def notify(self, payload: str) -> "asyncio.Future[Any]":
+        """Announce something without retries; raises `failures`.
+
+        Nobody waits for the disk or a standby: a transaction that only announces writes nothing.
+        """
+        return self._calls.submit((_NOTIFY, self.schema, payload), self._clock.mark())
 
     def begin_append(self, append: Append, read: Callable[[Any], T]) -> "asyncio.Future[T]":
         """Append; the future gets `read(row)`. It creates a task only after a failure."""

@@ -177,15 +177,6 @@ BEGIN
   END IF;
 END $$;
 
--- Announce what was appended. Nobody waits for the disk or a standby: each process also looks up
--- what it has missed.
-CREATE FUNCTION {schema}.announce(channel text, payloads text[])
-RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM set_config('synchronous_commit', 'off', true);
-  PERFORM pg_notify(channel, payload) FROM unnest(payloads) AS p (payload);
-END $$;
-
 -- Streams.
 
 -- Return the stream of a request. `p_opening` is the unique name of the call: a repetition finds
