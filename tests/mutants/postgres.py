@@ -74,8 +74,8 @@ MUTANTS = (
     ),
     _sql(
         "in the database, a lease is renewed in any epoch",
-        "ON l.n = s.n AND l.epoch = a.epoch",
-        "ON l.n = s.n",
+        "  ) l WHERE l.epoch = mine.epoch;\n",
+        "  ) l;\n",
         _CONTRACT,
     ),
     _sql(
@@ -92,8 +92,8 @@ MUTANTS = (
     ),
     _sql(
         "in the database, streams are claimed on a server that may have lost its latest state",
-        "IF EXISTS (SELECT FROM {schema}.serving WHERE since <= now_ AND now_ < since + lease)",
-        "IF false",
+        "since <= now_ AND now_ < since + lease",
+        "false",
         _FAILURES,
     ),
     _sql(
@@ -118,6 +118,24 @@ MUTANTS = (
         "in the database, a repeated claim does not wait for a standby",
         "  PERFORM FROM {schema}.streams s WHERE s.claim = p_claim ORDER BY s.stream_id FOR NO KEY",
         "  PERFORM FROM {schema}.streams s WHERE s.claim = p_claim; --",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a claim does not see an append at the same time",
+        "s.ended_at IS NULL\n        FOR NO KEY UPDATE SKIP LOCKED;",
+        "s.ended_at IS NULL;",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a renewal visits all earlier rows of a lease",
+        "WHERE n = mine.n ORDER BY until DESC LIMIT 1",
+        "WHERE n = mine.n ORDER BY until LIMIT 1",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, full buckets are searched in the whole table",
+        "full_at < (now_ * 1000000)::bigint",
+        "full_at < now_ * 1000000",
         _OPERATIONS,
     ),
     _sql(

@@ -1,11 +1,12 @@
 """An operation is one statement, which waits for nobody it need not wait for."""
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
@@ -19,7 +20,7 @@ from coreason_client.server.log import (
     PostgresStreamLog,
 )
 from coreason_client.server.log.deliveries import Delivery
-from coreason_client.server.log.tasks import StreamEnd, TaskChange, TaskRecord
+from coreason_client.server.log.tasks import StreamEnd, TaskChange, TaskQuery, TaskRecord
 
 from ..aio import aio
 from .postgres_logs import NEVER, everything, logs
@@ -147,6 +148,25 @@ async def test_ends_that_share_a_call_and_a_renewal_do_not_wait_for_each_other(
             await waiting_call(server, "append", "tuple")
         await asyncio.gather(renewing, ending)
     assert "deadlock detected" not in server.log
+
+
+@aio
+async def test_a_claim_knows_of_the_append_that_was_stored_at_the_same_time(
+    server: PostgresServer,
+) -> None:
+    """Otherwise two processes would write the same number."""
+    async with logs(server=server, lease=60.0) as [log]:
+        schema, id_ = log._schema, (await opened(log)).stream_id
+        await in_thread(server.execute, f"UPDATE {schema}.leases SET until = 1")
+        append = (
+            f"SELECT FROM {schema}.streams FOR NO KEY UPDATE;"
+            f" INSERT INTO {schema}.runs SELECT n, 1, 1, '\\x' FROM {schema}.streams"
+        )
+        async with locked(server, append):
+            assert await log.claim_lost("heir", 9) == []
+            claiming = asyncio.ensure_future(log.claim_held(id_, 1, "me"))
+            await waiting_call(server, "claim_held", "transactionid")
+        assert (await claiming).last_seq == 1
 
 
 @aio
@@ -291,3 +311,67 @@ async def test_nobody_sees_what_waits_for_a_standby(server: PostgresServer) -> N
         standby.go_on()
         await appending
         assert await everything(other, id_) == [b"1"]
+
+
+# Plans.
+
+
+async def blocks_of_a_renewal(log: PostgresStreamLog, id_: UUID) -> int:
+    query = (
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"
+        f" SELECT * FROM {log._schema}.renew(NULL, 10, ARRAY['{id_}'::uuid], ARRAY[1])"
+    )
+    [(plan,)] = await in_thread(shared_server().execute, query)
+    return int(json.loads(plan)[0]["Plan"]["Shared Hit Blocks"])
+
+
+@aio
+async def test_a_renewal_during_a_backup_reads_only_the_latest_row_of_a_lease() -> None:
+    """The earlier ones cannot be removed while a snapshot is held."""
+    async with logs() as [log]:
+        id_ = (await opened(log)).stream_id
+        isolation = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+        async with locked(shared_server(), f"{isolation}; SELECT 1"):
+            first = await blocks_of_a_renewal(log, id_)
+            for _ in range(500):
+                await log.renew({id_: 1})
+            assert await blocks_of_a_renewal(log, id_) < first + 100
+
+
+EXPLAINED: dict[str, Any] = {
+    "session_preload_libraries": "auto_explain",
+    "auto_explain.log_min_duration": 0,
+    "auto_explain.log_nested_statements": True,
+}
+
+
+async def expired(log: PostgresStreamLog) -> None:
+    """Call what only the upkeep calls."""
+    await log.claim_lost("me", 10)
+    await log.renew({(await opened(log)).stream_id: 1})
+    await log._session().store.read("positions", [])
+    await log.tasks.find(TaskQuery("ann", 5))
+    await log.tasks.deliveries.due(2.0, 5)
+    await log.quotas.take_token("ann", 60)
+    await log.tasks.drop(NEVER * NEVER, NEVER * NEVER)
+    await log.expire(0.0, 0.0)
+
+
+@aio
+async def test_no_operation_reads_a_whole_table() -> None:
+    """The planner would also compile such a plan, because the functions forbid it."""
+    with PostgresServer(**EXPLAINED) as server:
+        async with logs(server=server) as [log]:
+            for _, call in await calls_by_function(log):
+                await call()
+            await expired(log)
+            tables = await in_thread(
+                server.execute,
+                "SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace"
+                " AND relkind = 'r' AND relname <> 'schema_version'",
+                log._schema,
+            )
+        plans = server.log
+    assert "Index Scan using streams_" in plans
+    scanned = set(re.findall(r"Seq Scan on (\w+)", plans))
+    assert scanned & {name for (name,) in tables} == set()

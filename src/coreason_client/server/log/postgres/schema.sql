@@ -19,6 +19,7 @@ CREATE TABLE {schema}.schema_version (
 INSERT INTO {schema}.schema_version VALUES (1, 1);
 
 CREATE TABLE {schema}.serving (  -- one row: the server of the latest claim, and since when
+  one int PRIMARY KEY,
   server text NOT NULL,
   since float8 NOT NULL
 );
@@ -51,13 +52,15 @@ CREATE INDEX streams_kept ON {schema}.streams (ended_at) WHERE ended_at IS NOT N
 CREATE INDEX streams_dropping ON {schema}.streams (n) WHERE body = 1;
 CREATE INDEX streams_dropped ON {schema}.streams (ended_at) WHERE body = 2;
 
-CREATE TABLE {schema}.leases (  -- of running streams
-  n bigint PRIMARY KEY,
+CREATE TABLE {schema}.leases (  -- of running streams, one each
+  n bigint NOT NULL,
   epoch bigint NOT NULL,
   until float8 NOT NULL,
   agent_id bytea,
   version bytea
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+-- Not unique by `n`: while a snapshot is held, each renewal would visit all earlier rows of a stream.
+CREATE INDEX leases_latest ON {schema}.leases (n, until DESC);
 CREATE INDEX leases_until ON {schema}.leases (until);
 
 CREATE TABLE {schema}.runs (  -- of entries; the format is that of the SQLite log
@@ -167,7 +170,7 @@ $$;
 CREATE FUNCTION {schema}.server() RETURNS text LANGUAGE sql STABLE AS $$
   SELECT extract(epoch FROM pg_postmaster_start_time())::text
 $$;
-INSERT INTO {schema}.serving VALUES ({schema}.server(), 0);
+INSERT INTO {schema}.serving VALUES (1, {schema}.server(), 0);
 
 -- A pooler may have connected us to a standby, which may lag behind.
 CREATE FUNCTION {schema}.check_primary() RETURNS void LANGUAGE plpgsql STABLE AS $$
@@ -423,18 +426,22 @@ RETURNS TABLE (stream_id uuid, cancel boolean) LANGUAGE plpgsql {settings} AS $$
 #variable_conflict use_column
 DECLARE
   now_ float8;
-  held bigint[];
+  held tid[];
 BEGIN
-  SELECT array_agg(n) INTO held FROM (
-    SELECT l.n FROM unnest(ids, epochs) AS a (id, epoch)
-    JOIN {schema}.streams s ON s.stream_id = a.id
-    JOIN {schema}.leases l ON l.n = s.n AND l.epoch = a.epoch
-    ORDER BY s.stream_id FOR NO KEY UPDATE OF l
-  ) mine;
+  SELECT array_agg(l.ctid) INTO held FROM (
+    SELECT s.n, a.epoch FROM unnest(ids, epochs) AS a (id, epoch)
+    JOIN {schema}.streams s ON s.stream_id = a.id ORDER BY s.stream_id
+  ) mine, LATERAL (
+    SELECT ctid, epoch FROM {schema}.leases WHERE n = mine.n ORDER BY until DESC LIMIT 1
+    FOR NO KEY UPDATE
+  ) l WHERE l.epoch = mine.epoch;
   now_ := {schema}.moment(given);
-  UPDATE {schema}.leases SET until = greatest(until, now_ + lease) WHERE n = ANY (held);
-  RETURN QUERY SELECT s.stream_id, s.cancel_requested FROM {schema}.streams s
-    WHERE s.n = ANY (held);
+  RETURN QUERY
+  WITH renewed AS (
+    UPDATE {schema}.leases SET until = greatest(until, now_ + lease) WHERE ctid = ANY (held)
+    RETURNING n
+  )
+  SELECT s.stream_id, s.cancel_requested FROM renewed JOIN {schema}.streams s USING (n);
 END $$;
 
 -- Begin the next epoch of a stream whose row is locked. Its number is the one that the caller
@@ -475,8 +482,9 @@ DECLARE
   due bigint;
 BEGIN
   PERFORM {schema}.check_primary();
-  UPDATE {schema}.serving SET server = known, since = now_ WHERE server <> known;
-  IF EXISTS (SELECT FROM {schema}.serving WHERE since <= now_ AND now_ < since + lease) THEN
+  UPDATE {schema}.serving SET server = known, since = now_ WHERE one = 1 AND server <> known;
+  IF EXISTS (SELECT FROM {schema}.serving
+      WHERE one = 1 AND since <= now_ AND now_ < since + lease) THEN
     server := known;
     RETURN NEXT;
     RETURN;
@@ -669,7 +677,7 @@ CREATE FUNCTION {schema}.drop_limits(now_ float8)
 RETURNS void LANGUAGE plpgsql {settings} AS $$
 BEGIN
   DELETE FROM {schema}.reservations WHERE until < now_;
-  DELETE FROM {schema}.buckets WHERE full_at < now_ * 1000000;
+  DELETE FROM {schema}.buckets WHERE full_at < (now_ * 1000000)::bigint;
 END $$;
 
 -- Tasks.
