@@ -9,6 +9,8 @@ _FUNCTIONS = f"{_T}/test_postgres_functions.py"
 _FAILURES = f"{_T}/test_postgres_failures.py"
 _SCHEMA = f"{_T}/test_postgres_schema.py"
 _CONTRACT = f"{_T}/test_contract.py::TestPostgres"
+_ANNOUNCEMENTS = f"{_T}/test_postgres_announcements.py"
+_OPERATIONS = f"{_T}/test_postgres_operations.py"
 _QUOTAS = f"{_T}/test_quota_store.py"
 _TASKS = f"{_T}/test_tasks.py"
 
@@ -72,8 +74,8 @@ MUTANTS = (
     ),
     _sql(
         "in the database, a lease is renewed in any epoch",
-        "ON l.n = s.n AND l.epoch = a.epoch",
-        "ON l.n = s.n",
+        "  ) l WHERE l.epoch = mine.epoch;\n",
+        "  ) l;\n",
         _CONTRACT,
     ),
     _sql(
@@ -90,9 +92,51 @@ MUTANTS = (
     ),
     _sql(
         "in the database, streams are claimed on a server that may have lost its latest state",
-        "  IF server <> known THEN\n",
-        "  IF false THEN\n",
+        "since <= now_ AND now_ < since + lease",
+        "false",
         _FAILURES,
+    ),
+    _sql(
+        "in the database, a lease begins before its lock is there",
+        "SELECT coalesce(given, extract(epoch FROM clock_timestamp())::float8)",
+        "SELECT coalesce(given, extract(epoch FROM now())::float8)",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a standby is read from",
+        "  IF pg_is_in_recovery() THEN\n",
+        "  IF false THEN\n",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a stream that is known is returned before a standby has it",
+        "    PERFORM FROM {schema}.streams WHERE request = p_request FOR NO KEY UPDATE;\n",
+        "",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a repeated claim does not wait for a standby",
+        "  PERFORM FROM {schema}.streams s WHERE s.claim = p_claim ORDER BY s.stream_id FOR NO KEY",
+        "  PERFORM FROM {schema}.streams s WHERE s.claim = p_claim; --",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a claim does not see an append at the same time",
+        "s.ended_at IS NULL\n        FOR NO KEY UPDATE SKIP LOCKED;",
+        "s.ended_at IS NULL;",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, a renewal visits all earlier rows of a lease",
+        "WHERE n = mine.n ORDER BY until DESC LIMIT 1",
+        "WHERE n = mine.n ORDER BY until LIMIT 1",
+        _OPERATIONS,
+    ),
+    _sql(
+        "in the database, full buckets are searched in the whole table",
+        "full_at < (now_ * 1000000)::bigint",
+        "full_at < now_ * 1000000",
+        _OPERATIONS,
     ),
     _sql(
         "in the database, another version of an agent does not wait",
@@ -141,16 +185,23 @@ MUTANTS = (
     ),
     _mutant(
         "_connection.py",
-        "replicas are not checked",
-        "if self._replicas and (",
-        "if False and (",
+        "a standby that answers instead of the primary opens all connections again",
+        "raise next((error for error in errors if not is_read_only(error)), errors[0])",
+        "raise errors[-1]",
         _FAILURES,
     ),
     _mutant(
-        "_log.py",
-        "leases are claimed at once after a failover of the database",
-        "        if server.changed_within(self.lease):\n            return []",
-        "        if False:\n            return []",
+        "_connection.py",
+        "each host of the database may use the whole time",
+        " / len(hosts)\n",
+        "\n",
+        _FAILURES,
+    ),
+    _mutant(
+        "_connection.py",
+        "replicas are not checked",
+        "if self._replicas and (",
+        "if False and (",
         _FAILURES,
     ),
     _mutant(
@@ -169,6 +220,34 @@ MUTANTS = (
     ),
     _mutant(
         "_announcements.py",
+        "a reader does not look again after it has subscribed",
+        "            self._waiters.wake(stream_id)  # what was announced before was not heard\n",
+        "",
+        _ANNOUNCEMENTS,
+    ),
+    _mutant(
+        "_announcements.py",
+        "a listener does not notice that its connection is silent",
+        '            await answered(connection, connection.fetchval("SELECT 1"), _PING_INTERVAL)\n',
+        "",
+        _ANNOUNCEMENTS,
+    ),
+    _mutant(
+        "_announcements.py",
+        "an announcement is too long for Postgres",
+        "_DIGESTS_AT_ONCE = 400",
+        "_DIGESTS_AT_ONCE = 4000",
+        _ANNOUNCEMENTS,
+    ),
+    _mutant(
+        "_session.py",
+        "a repeated append to the database is not announced",
+        "            self.announce(stream_id)  # the first one may not have been announced\n",
+        "",
+        _ANNOUNCEMENTS,
+    ),
+    _mutant(
+        "_announcements.py",
         "nobody looks for announcements that were lost",
         "if last is None or last > positions[stream_id]:",
         "if False:",
@@ -180,6 +259,13 @@ MUTANTS = (
         "left = [place for place in left if place not in replies]",
         "left = []",
         _FUNCTIONS,
+    ),
+    _mutant(
+        "_store.py",
+        "ends that share a call lock leases in any order",
+        'in sorted(first, key=attrgetter("int"))]',
+        "in first]",
+        _OPERATIONS,
     ),
     _mutant(
         "_store.py",

@@ -4,10 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from coreason_client.server.errors import LogUnavailable
@@ -299,8 +301,68 @@ async def test_a_promoted_standby_has_all_that_was_acknowledged(
         # Nobody claims for a lease, although the leases of another process look old by then.
         await in_thread(standby.execute, f"UPDATE {log._schema}.leases SET until = 1")
         assert await log.claim_lost("heir", 100) == []
+        async with logs(url=log._address.url, schema=log._schema, lease=60.0) as [fresh]:
+            assert await fresh.claim_lost("heir", 100) == []
         held = dict.fromkeys([stream.stream_id for stream in streams], 1)
         assert set((await log.renew(held)).values()) == {LeaseState.HELD}
+
+
+@aio
+async def test_a_silent_primary_does_not_hide_the_one_that_replaces_it(
+    pair: tuple[PostgresServer, PostgresStandby], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was lost does not refuse connections: it says nothing."""
+    primary, standby = pair
+    async with logs(url=both(primary, standby), patience=5.0) as [log]:
+        stream = await opened(log)
+        await log.append(stream.stream_id, 1, 1, [b"1"])
+        primary.pause()
+        await in_thread(standby.promote)
+        await in_thread(standby.set, "synchronous_standby_names", "")
+        await log.append(stream.stream_id, 1, 2, [b"2"])
+        assert await everything(log, stream.stream_id) == entries(2)
+        server, tried = log._session().store.server, []
+        connect_to = server._connect
+
+        async def record(url: str, host: tuple[str | None, int | None], seconds: float) -> Any:
+            tried.append(host)
+            return await connect_to(url, host, seconds)
+
+        monkeypatch.setattr(server, "_connect", record)
+        (await server.connect())[0].terminate()
+        assert tried == [("127.0.0.1", standby.port)]
+        # A new process has never seen the other one answer, and there may be more that do not.
+        silent = f"127.0.0.1:{primary.port}"
+        url = log._address.url.replace(silent, f"{silent},{silent},{silent}")
+        async with logs(url=url, schema=log._schema, patience=5.0) as [other]:
+            assert (await other.meta(stream.stream_id)).last_seq == 2
+
+
+@aio
+async def test_a_listener_finds_the_primary_among_its_hosts(
+    pair: tuple[PostgresServer, PostgresStandby],
+) -> None:
+    primary, standby = pair
+    listen_url = both(standby, primary)
+    async with logs(url=primary.url, listen_url=listen_url, patience=PATIENCE) as [log]:
+        await opened(log)
+
+
+@aio
+async def test_a_primary_that_takes_no_more_connections_is_still_the_primary() -> None:
+    """A standby that answers instead does not mean that there is another primary."""
+    with PostgresServer(max_connections=12) as primary:
+        url = both(primary, primary.add_standby("other"))
+        async with logs(url=url) as [log], AsyncExitStack() as others:
+            stream = await opened(log)
+            await log.append(stream.stream_id, 1, 1, [b"1"])
+            server = log._session().store.server
+            with pytest.raises(asyncpg.TooManyConnectionsError):
+                while True:
+                    connection, _ = await server.connect()
+                    others.callback(connection.terminate)
+            await log.append(stream.stream_id, 1, 2, [b"2"])
+            assert server.generation == 0
 
 
 @aio
@@ -310,11 +372,26 @@ async def test_a_restart_behind_the_back_of_the_connections_stops_claims(
     """A pooler can change the server without closing our connections: the claim itself notices."""
     async with logs(server=server, lease=5.0) as [log]:
         await opened(log)
+        changes: list[str] = []
+        log.on_store_changed(lambda: changes.append("changed"))
         await in_thread(server.execute, f"UPDATE {log._schema}.leases SET until = 1")
-        log._session().store.server._identity = "another start"
+        await in_thread(server.execute, f"UPDATE {log._schema}.serving SET server = 'another'")
+        log._session().store.server._identity = "another"
         assert await log.claim_lost("heir", 100) == []
         assert await log.claim_durable("heir", AgentVersion("a", "1"), 100) == []
-        log._session().store.server._changed_at = None
+        assert changes == ["changed"]
+        await in_thread(server.execute, f"UPDATE {log._schema}.serving SET since = since - 5")
+        assert len(await log.claim_lost("heir", 100)) == 1
+
+
+@aio
+async def test_a_clock_that_is_set_back_after_a_restart_does_not_stop_claims(
+    server: PostgresServer,
+) -> None:
+    async with logs(server=server, lease=5.0) as [log]:
+        await opened(log)
+        await in_thread(server.execute, f"UPDATE {log._schema}.leases SET until = 1")
+        await in_thread(server.execute, f"UPDATE {log._schema}.serving SET since = since + 1e10")
         assert len(await log.claim_lost("heir", 100)) == 1
 
 

@@ -19,7 +19,7 @@ from ...errors import LogUnavailable
 from .._live import Waiters
 from ..remote._store import cancel_all, run_forever
 from ._connection import Connection, answered
-from ._errors import DATABASE_ERRORS, is_transient, rejected
+from ._errors import DATABASE_ERRORS, DatabaseAddress, is_transient, rejected
 from ._store import PostgresStore
 
 logger = logging.getLogger("coreason_client.server")
@@ -33,15 +33,15 @@ _POLLED_AT_ONCE = 500
 
 
 class Announcements:
-    """What this event loop announces and hears; `url` is that of a direct connection."""
+    """What this event loop announces and hears; `address` is that of a direct connection."""
 
     def __init__(
-        self, store: PostgresStore, waiters: Waiters, poll: float, url: str | None
+        self, store: PostgresStore, waiters: Waiters, poll: float, address: DatabaseAddress | None
     ) -> None:
         self._store = store
         self._waiters = waiters
         self._poll = poll
-        self._url = url
+        self._address = address
         self._loop = asyncio.get_running_loop()
         self._pending: set[UUID] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -92,13 +92,10 @@ class Announcements:
         self._timer = None
         names = [_digest(stream_id) for stream_id in self._pending]
         self._pending.clear()
-        payloads = [
-            "".join(names[start : start + _DIGESTS_AT_ONCE])
-            for start in range(0, len(names), _DIGESTS_AT_ONCE)
-        ]
-        sent = self._store.call_once("announce", self._store.schema, payloads)
-        self._sending.add(sent)
-        sent.add_done_callback(self._sent)
+        for start in range(0, len(names), _DIGESTS_AT_ONCE):
+            sent = self._store.notify("".join(names[start : start + _DIGESTS_AT_ONCE]))
+            self._sending.add(sent)
+            sent.add_done_callback(self._sent)
 
     def _sent(self, sent: "asyncio.Future[Any]") -> None:
         self._sending.discard(sent)
@@ -118,7 +115,7 @@ class Announcements:
             connection: Connection = None
             try:
                 self._lost.clear()
-                connection, _ = await self._store.server.connect(self._url)
+                connection, _ = await self._store.server.connect(self._address)
                 connection.add_termination_listener(lambda _: self._lost.set())
                 await connection.add_listener(self._store.schema, self._hear)
                 self._on_listening()

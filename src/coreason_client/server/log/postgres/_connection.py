@@ -11,7 +11,14 @@ import asyncpg  # type: ignore[import-untyped]
 from ...errors import LogUnavailable
 from ..remote._command_queue import Health, Job, QueueStopped, fail, settle
 from ..remote._store import ServerIdentity
-from ._errors import DatabaseAddress, StandbyMissing, UnknownOutcome, is_read_only
+from ._errors import (
+    DatabaseAddress,
+    Host,
+    StandbyMissing,
+    UnknownOutcome,
+    is_read_only,
+    is_transient,
+)
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -65,8 +72,7 @@ class Server(ServerIdentity):
         self._options: dict[str, Any] = {}
         if pooled:  # a transaction of a pooler does not have the statements of the one before
             self._options["statement_cache_size"] = 0
-        if address.several:
-            self._options["target_session_attrs"] = "primary"
+        self._answered: dict[DatabaseAddress, Host] = {}  # the host that was used last
 
     @property
     def standby_missing(self) -> bool:
@@ -74,19 +80,42 @@ class Server(ServerIdentity):
         return bool(self._waiting)
 
     async def connect(
-        self, url: str | None = None, timeout: float | None = None
+        self, address: DatabaseAddress | None = None, timeout: float | None = None
     ) -> tuple[Connection, int]:
         """Return a new connection to the primary, and the process that serves it.
+
+        Of several hosts, the one that was used last is tried first. Each has a share of the time,
+        because one of them may not answer at all.
 
         Raises:
             PostgresError: among others ReadOnlySQLTransactionError, if the server is a standby.
             LogUnavailable: the database has settings with which the log does not work.
         """
-        options = {"timeout": timeout or self._timeout, **self._options}
-        connection = await asyncpg.connect(url or self.address.url, **options)
+        address = address or self.address
+        last = self._answered.get(address)
+        hosts = sorted(address.hosts, key=lambda host: host != last) or [(None, None)]
+        seconds = (timeout or self._timeout) / len(hosts)
+        errors: list[Exception] = []
+        for host in hosts:
+            try:
+                found = await self._connect(address.url, host, seconds)
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                errors.append(error)
+            else:
+                self._answered[address] = host
+                return found
+        # That one is a standby does not mean that another one is no primary any more.
+        raise next((error for error in errors if not is_read_only(error)), errors[0])
+
+    async def _connect(self, url: str, host: Host, seconds: float) -> tuple[Connection, int]:
+        name, port = host
+        options = {"host": name, "port": port, "timeout": seconds, **self._options}
+        connection = await asyncpg.connect(url, **options)
         try:
             login = connection.fetchrow(_LOGIN)
-            standby, started, *settings, pid = await answered(connection, login, self._timeout)
+            standby, started, *settings, pid = await answered(connection, login, seconds)
             if standby:
                 raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
             self._check_settings(*settings)

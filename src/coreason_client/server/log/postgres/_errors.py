@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import dataclass, field
+from itertools import cycle
 from ssl import SSLCertVerificationError
+from typing import TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg  # type: ignore[import-untyped]
@@ -30,11 +32,15 @@ _TRANSIENT = frozenset(
     {"25006", "40001", "40P01", "53300", "55P03", "57014", "57P01", "57P02", "57P03", "57P05"}
 )
 _READ_ONLY = "25006"
-_HOST = re.compile(r"(?:\[[^]]*\]|[^:[\]]*)(?::\d{1,5})?", re.ASCII)
+_HOST = re.compile(r"(?:\[([^]]*)\]|(/.*|[^:[\]]*))(?::(\d{1,5}))?", re.ASCII)
 _PORTS = re.compile(r"[\d,]*", re.ASCII)
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})  # schema, table, function
 _DENIED = "42501"
 _NOT_PREPARED = frozenset({"26000", "42P05"})  # there is no such statement, or it is another one
+
+
+Host: TypeAlias = tuple[str | None, int | None]
+"""A host and its port; None is that of the URL, or the default."""
 
 
 class UnknownOutcome(Exception):
@@ -51,12 +57,15 @@ class StreamBusy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """The URL of a database; `shown` is it without credentials."""
+    """The URL of a database; `shown` is it without credentials.
+
+    `hosts` is empty unless there are several.
+    """
 
     url: str = field(repr=False)
     shown: str
     secrets: tuple[str | None, ...] = field(repr=False)
-    several: bool
+    hosts: tuple[Host, ...]
 
     def redact(self, text: str) -> str:
         """Return a text without the credentials."""
@@ -81,16 +90,23 @@ def parse_address(url: str, name: str = "url") -> DatabaseAddress:
     username, _, password = user.partition(":")
     options = parse_qs(parts.query)
     ports = ",".join(options.get("port", []))
-    if not (all(map(_HOST.fullmatch, hosts.split(","))) and _PORTS.fullmatch(ports)):
-        raise ArgumentError(name, "must be a URL with valid hosts and ports")
     hosts = hosts or ",".join(options.get("host", []))
+    found = [match for host in hosts.split(",") if (match := _HOST.fullmatch(host))]
+    if len(found) <= hosts.count(",") or not _PORTS.fullmatch(ports):
+        raise ArgumentError(name, "must be a URL with valid hosts and ports")
     secrets = (unquote(password), *options.get("password", []), unquote(username))
     return DatabaseAddress(
         url=url,
         shown=f"postgresql://{hosts or 'localhost'}{parts.path}",
         secrets=secrets,
-        several="," in hosts,
+        hosts=tuple(map(_host, found, cycle(ports.split(",")))) if len(found) > 1 else (),
     )
+
+
+def _host(found: "re.Match[str]", port: str) -> Host:
+    in_brackets, name, own_port = found.groups()
+    port = own_port or port  # in `?port=`, one port may be that of all hosts
+    return unquote(in_brackets or name), int(port) if port else None
 
 
 def is_read_only(error: Exception) -> bool:

@@ -80,11 +80,9 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
     ) -> None:
         self._address = parse_address(url)
         super().__init__(self._address.shown, lease, patience, poll, replicas)
-        if listen_url is not None:
-            parse_address(listen_url, "listen_url")
+        self._listen = None if listen_url is None else parse_address(listen_url, "listen_url")
         self._schema = check_name(schema)
         self._clock = clock
-        self._listen_url = listen_url
         self.tasks = PostgresTasks(self._session, lease)
         self.quotas = PostgresQuotas(self._session, lease)
 
@@ -104,11 +102,11 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
             self._schema,
             clock=self._clock,
             patience=self._patience,
-            pooled=self._listen_url is not None,
+            pooled=self._listen is not None,
             replicas=self._replicas,
             listeners=self._store_listeners,
         )
-        return DatabaseSession(store, self._listen_url, self._poll)
+        return DatabaseSession(store, self._listen, self._poll)
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
         """Return the stream of the request; create it if there is none."""
@@ -192,18 +190,15 @@ class PostgresStreamLog(RemoteLog[DatabaseSession]):
 
     async def _claim(self, agent: AgentVersion | None, limit: int) -> Sequence[Claim]:
         session = self._session()
-        server = session.store.server
-        if server.changed_within(self.lease):
-            return []  # living producers renew their leases first
         until = session.owned.now() + self.lease
         rows = await session.store.call(
             "claim",
-            *(session.store.now(), self.lease, uuid4(), new_epoch(), server.identity, limit),
+            *(session.store.now(), self.lease, uuid4(), new_epoch(), limit),
             *((None, None) if agent is None else (text(agent.agent_id), text(agent.version))),
             UNCLAIMED_SECONDS,
         )
         if rows:
-            server.identify(rows[0]["server"])
+            session.store.server.identify(rows[0]["server"])
         claims = [parse_claim(row) for row in rows if row["stream_id"] is not None]
         for claim in claims:
             session.owned.own(claim.stream_id, until)

@@ -10,6 +10,7 @@ import asyncpg  # type: ignore[import-untyped]
 
 from ....errors import ArgumentError
 from ...errors import LogUnavailable
+from ._connection import Server
 from ._errors import DATABASE_ERRORS, DatabaseAddress, parse_address, rejected
 
 DEFAULT_SCHEMA = "coreason"
@@ -50,8 +51,8 @@ async def upgrade_schema(url: str, *, schema: str = DEFAULT_SCHEMA) -> int:
     address = parse_address(url)
     check_name(schema)
     try:
-        options = {"target_session_attrs": "primary"} if address.several else {}
-        connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS, **options)
+        server = Server(address, pooled=False, replicas=0, timeout=_CONNECT_SECONDS)
+        connection, _ = await server.connect()
         try:
             await ensure_schema(connection, address, schema)
         finally:

@@ -9,6 +9,7 @@ from .._rules import digest, text
 from ..base import AgentVersion, Claim, Conversation, EpochStart, NewStream, Opened, StreamMeta
 from ..remote._owned import StreamSession
 from ._announcements import Announcements
+from ._errors import DatabaseAddress
 from ._schema import ensure_schema
 from ._store import PostgresStore
 
@@ -16,11 +17,11 @@ from ._store import PostgresStore
 class DatabaseSession(StreamSession):
     """One event loop's part of a log; call `start` before use and `close` at the end."""
 
-    def __init__(self, store: PostgresStore, listen_url: str | None, poll: float) -> None:
+    def __init__(self, store: PostgresStore, listen: DatabaseAddress | None, poll: float) -> None:
         super().__init__()
         self.store = store
         self.announcements: Announcements | None = None
-        self._listen_url = listen_url
+        self._listen = listen
         self._poll = poll
 
     async def start(self) -> None:
@@ -30,7 +31,7 @@ class DatabaseSession(StreamSession):
             await self.store.prepare(lambda connection: ensure_schema(connection, address, schema))
             if self.announcements is None:
                 self.announcements = Announcements(
-                    self.store, self.waiters, self._poll, self._listen_url
+                    self.store, self.waiters, self._poll, self._listen
                 )
             await self.store.limited(self.announcements.started())
 

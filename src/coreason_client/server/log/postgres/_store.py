@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -28,6 +29,7 @@ _APPEND_LINKS = 1
 _READ_LINKS = 2
 _CALL_LINKS = 2
 _APPENDS_AT_ONCE = 128
+_NOTIFY = "SELECT pg_notify($1, $2)"
 _APPEND_DELAY = 0.005  # as in SQLite: a commit costs the same for one append as for ten
 
 
@@ -122,9 +124,12 @@ class PostgresStore(RemoteStore):
         silent = PatienceExceeded(sent=True, blocked=0.0, error=None)
         raise unreachable(self.server.address, self._patience, silent)
 
-    def call_once(self, function: str, *arguments: Any) -> "asyncio.Future[Any]":
-        """Call a function without retries; raises `failures`."""
-        return self._calls.submit(self._command(function, *arguments), self._clock.mark())
+    def notify(self, payload: str) -> "asyncio.Future[Any]":
+        """Announce something without retries; raises `failures`.
+
+        Nobody waits for the disk or a standby: a transaction that only announces writes nothing.
+        """
+        return self._calls.submit((_NOTIFY, self.schema, payload), self._clock.mark())
 
     def begin_append(self, append: Append, read: Callable[[Any], T]) -> "asyncio.Future[T]":
         """Append; the future gets `read(row)`. It creates a task only after a failure."""
@@ -138,7 +143,8 @@ class PostgresStore(RemoteStore):
         left = list(range(len(jobs)))
         while left:
             first = {jobs[place].command[0]: place for place in reversed(left)}
-            places = sorted(first.values())
+            # In the order in which a renewal locks leases, as the end of a stream does.
+            places = [first[id_] for id_ in sorted(first, key=attrgetter("int"))]
             rows = await self._append_some(connection, [jobs[place].command for place in places])
             replies.update(zip(places, rows, strict=True))
             left = [place for place in left if place not in replies]

@@ -18,6 +18,12 @@ CREATE TABLE {schema}.schema_version (
 );
 INSERT INTO {schema}.schema_version VALUES (1, 1);
 
+CREATE TABLE {schema}.serving (  -- one row: the server of the latest claim, and since when
+  one int PRIMARY KEY,
+  server text NOT NULL,
+  since float8 NOT NULL
+);
+
 CREATE TABLE {schema}.streams (
   n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   stream_id uuid NOT NULL UNIQUE,
@@ -46,13 +52,15 @@ CREATE INDEX streams_kept ON {schema}.streams (ended_at) WHERE ended_at IS NOT N
 CREATE INDEX streams_dropping ON {schema}.streams (n) WHERE body = 1;
 CREATE INDEX streams_dropped ON {schema}.streams (ended_at) WHERE body = 2;
 
-CREATE TABLE {schema}.leases (  -- of running streams
-  n bigint PRIMARY KEY,
+CREATE TABLE {schema}.leases (  -- of running streams, one each
+  n bigint NOT NULL,
   epoch bigint NOT NULL,
   until float8 NOT NULL,
   agent_id bytea,
   version bytea
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+-- Not unique by `n`: while a snapshot is held, each renewal would visit all earlier rows of a stream.
+CREATE INDEX leases_latest ON {schema}.leases (n, until DESC);
 CREATE INDEX leases_until ON {schema}.leases (until);
 
 CREATE TABLE {schema}.runs (  -- of entries; the format is that of the SQLite log
@@ -162,6 +170,7 @@ $$;
 CREATE FUNCTION {schema}.server() RETURNS text LANGUAGE sql STABLE AS $$
   SELECT extract(epoch FROM pg_postmaster_start_time())::text
 $$;
+INSERT INTO {schema}.serving VALUES (1, {schema}.server(), 0);
 
 -- A pooler may have connected us to a standby, which may lag behind.
 CREATE FUNCTION {schema}.check_primary() RETURNS void LANGUAGE plpgsql STABLE AS $$
@@ -169,15 +178,6 @@ BEGIN
   IF pg_is_in_recovery() THEN
     RAISE read_only_sql_transaction USING MESSAGE = 'the server is a standby';
   END IF;
-END $$;
-
--- Announce what was appended. Nobody waits for the disk or a standby: each process also looks up
--- what it has missed.
-CREATE FUNCTION {schema}.announce(channel text, payloads text[])
-RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM set_config('synchronous_commit', 'off', true);
-  PERFORM pg_notify(channel, payload) FROM unnest(payloads) AS p (payload);
 END $$;
 
 -- Streams.
@@ -426,18 +426,22 @@ RETURNS TABLE (stream_id uuid, cancel boolean) LANGUAGE plpgsql {settings} AS $$
 #variable_conflict use_column
 DECLARE
   now_ float8;
-  held bigint[];
+  held tid[];
 BEGIN
-  SELECT array_agg(n) INTO held FROM (
-    SELECT l.n FROM unnest(ids, epochs) AS a (id, epoch)
-    JOIN {schema}.streams s ON s.stream_id = a.id
-    JOIN {schema}.leases l ON l.n = s.n AND l.epoch = a.epoch
-    ORDER BY s.stream_id FOR NO KEY UPDATE OF l
-  ) mine;
+  SELECT array_agg(l.ctid) INTO held FROM (
+    SELECT s.n, a.epoch FROM unnest(ids, epochs) AS a (id, epoch)
+    JOIN {schema}.streams s ON s.stream_id = a.id ORDER BY s.stream_id
+  ) mine, LATERAL (
+    SELECT ctid, epoch FROM {schema}.leases WHERE n = mine.n ORDER BY until DESC LIMIT 1
+    FOR NO KEY UPDATE
+  ) l WHERE l.epoch = mine.epoch;
   now_ := {schema}.moment(given);
-  UPDATE {schema}.leases SET until = greatest(until, now_ + lease) WHERE n = ANY (held);
-  RETURN QUERY SELECT s.stream_id, s.cancel_requested FROM {schema}.streams s
-    WHERE s.n = ANY (held);
+  RETURN QUERY
+  WITH renewed AS (
+    UPDATE {schema}.leases SET until = greatest(until, now_ + lease) WHERE ctid = ANY (held)
+    RETURNING n
+  )
+  SELECT s.stream_id, s.cancel_requested FROM renewed JOIN {schema}.streams s USING (n);
 END $$;
 
 -- Begin the next epoch of a stream whose row is locked. Its number is the one that the caller
@@ -463,25 +467,28 @@ END $$;
 
 -- Take over streams whose lease ran out; with `p_agent` only those of this agent, and those of
 -- another version one lease later. Without it, durable streams only if nobody has claimed them for
--- `unclaimed` seconds. A repetition finds its own claims by the unique name `p_claim`. After a
--- restart or on another server than `known`, the only row is that of the server.
+-- `unclaimed` seconds. A repetition finds its own claims by the unique name `p_claim`. For one lease
+-- after a restart, or on another server, the only row is that of the server: it may not have the
+-- latest leases, so living producers renew theirs first.
 CREATE FUNCTION {schema}.claim(
-  given float8, lease float8, p_claim uuid, number bigint, known text, most int, p_agent bytea,
+  given float8, lease float8, p_claim uuid, number bigint, most int, p_agent bytea,
   p_version bytea, unclaimed float8,
   OUT stream_id uuid, OUT epoch bigint, OUT last bigint, OUT question bytea, OUT server text
 ) RETURNS SETOF record LANGUAGE plpgsql {settings} AS $$
 #variable_conflict use_column
 DECLARE
-  now_ float8;
+  now_ float8 := {schema}.moment(given);
+  known text := {schema}.server();
   due bigint;
 BEGIN
   PERFORM {schema}.check_primary();
-  server := {schema}.server();
-  IF server <> known THEN
+  UPDATE {schema}.serving SET server = known, since = now_ WHERE one = 1 AND server <> known;
+  IF EXISTS (SELECT FROM {schema}.serving
+      WHERE one = 1 AND since <= now_ AND now_ < since + lease) THEN
+    server := known;
     RETURN NEXT;
     RETURN;
   END IF;
-  now_ := {schema}.moment(given);
   IF NOT EXISTS (SELECT FROM {schema}.streams s WHERE s.claim = p_claim) THEN
     FOR due IN
       SELECT l.n FROM {schema}.leases l WHERE l.until <= now_ AND CASE
@@ -670,7 +677,7 @@ CREATE FUNCTION {schema}.drop_limits(now_ float8)
 RETURNS void LANGUAGE plpgsql {settings} AS $$
 BEGIN
   DELETE FROM {schema}.reservations WHERE until < now_;
-  DELETE FROM {schema}.buckets WHERE full_at < now_ * 1000000;
+  DELETE FROM {schema}.buckets WHERE full_at < (now_ * 1000000)::bigint;
 END $$;
 
 -- Tasks.
@@ -850,6 +857,8 @@ END $$;
 CREATE FUNCTION {schema}.delete_delivery(p_task uuid, p_key bytea)
 RETURNS void LANGUAGE plpgsql {settings} AS $$
 BEGIN
+  -- Locked, so that a repetition waits for a standby too.
+  PERFORM FROM {schema}.tasks WHERE task_id = p_task FOR NO KEY UPDATE;
   DELETE FROM {schema}.deliveries WHERE task_id = p_task AND key = p_key;
 END $$;
 
