@@ -46,8 +46,8 @@ class DeploymentPace:
         self._running = 0  # requests without an answer
         self._window = _BURST  # so many may be sent at once
         self._since = self._start = _NEVER  # when the last second, and this one, began
-        self._sent = self._before = 0  # in this second or phase, and in the second before
-        self._rejected = 0
+        # Sent less rejected: in this second or phase, and in the second before.
+        self._accepted = self._accepted_before = 0
         self._rejected_at: float | None = None  # the first time in this phase
         self._closed = _NEVER  # nobody sends before this time
         self._base = (_NEVER, 0.0)  # the turn that is due at a time
@@ -64,7 +64,7 @@ class DeploymentPace:
         """Return the seconds before a call may send, and its turn; at 0 it counts as sent."""
         with self._lock:
             if turn is None and self._is_free(now):
-                self._sent += 1
+                self._accepted += 1
                 self._running += 1
                 return 0.0, 0.0
             self._advance(now)
@@ -78,7 +78,7 @@ class DeploymentPace:
                 seconds = min(self._due(turn) - now, _SECOND)  # an earlier turn may become unused
             if seconds > _ROUNDING:
                 return seconds, turn
-            self._sent += 1
+            self._accepted += 1
             self._running += 1
             if not self._known:
                 self._base = now, max(turn, self._base[1])  # a late call delays the next one
@@ -100,7 +100,7 @@ class DeploymentPace:
     def reject(self, phase: int, delay: float, now: float) -> None:
         """Record a 429 for a request of a phase, which asks for a delay."""
         with self._lock:
-            self._rejected += 1
+            self._accepted -= 1
             self._window = _BURST
             if phase != self.phase:
                 return  # it was sent before others found out
@@ -151,18 +151,18 @@ class DeploymentPace:
             return  # too short to measure a rate, or to need one
         if self._known or self._next - first > _FEW:
             seconds = max(rejected_at - self._since, self._closed - rejected_at, _SECOND)
-            admitted = max(1, self._before + self._sent - self._rejected) / seconds
+            admitted = max(1, self._accepted_before + self._accepted) / seconds
             self._rate = _MARGIN * (min(admitted, self._rate) if self._known else admitted)
             self._known = True
-        self._sent = self._before = self._rejected = 0
+        self._accepted = self._accepted_before = 0
         self._since = self._start = now
 
     def _begin_second(self, now: float) -> None:
         idle = now - self._start >= 2 * _SECOND
-        self._before, self._since = (0, now) if idle else (self._sent, self._start)
-        self._highest = max(self._highest, self._sent)
+        self._accepted_before, self._since = (0, now) if idle else (self._accepted, self._start)
+        self._highest = max(self._highest, self._accepted)
         self._rate = max(_FIRST_RATE, 2.0 * self._highest)
-        self._start, self._sent = now, 0
+        self._start, self._accepted = now, 0
 
     def _position(self, now: float) -> float:
         """Return the turn that is due at a time."""
