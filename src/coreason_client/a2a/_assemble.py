@@ -42,8 +42,6 @@ from .types import (
     TaskStatusUpdateEvent,
 )
 
-__all__ = ["Assembly", "Gap", "Generations"]
-
 logger = logging.getLogger("coreason_client.a2a")
 
 

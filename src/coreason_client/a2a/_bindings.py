@@ -31,7 +31,6 @@ from pydantic_core import to_json
 from .._http._types import Request, ResponseHead
 from ._call import Settings, http_error, json_error, json_rpc_error, status_error
 from ._dialects import V10, Dialect, Operation
-from ._v03._rest import V03_REST, protocol_error
 from ._wire import BARE, ENVELOPES, FROM_PYTHON, bare_event, event_of, parse_json
 from .errors import (
     A2AEmptyResultError,
@@ -301,8 +300,11 @@ class RestCall:
     def response_error(self, head: ResponseHead, body: bytes) -> A2AError:
         """Return the error for a response whose status is not 2xx."""
         error = http_error(self.request, head, body, status_error)
-        if type(error) is A2AHTTPError and self.channel.dialect is V03_REST:
-            return protocol_error(self.operation.name, error)
+        if type(error) is A2AHTTPError:
+            from ._v03._rest import V03_REST, protocol_error
+
+            if self.channel.dialect is V03_REST:
+                return protocol_error(self.operation.name, error)
         return error
 
     def try_other_verb(self, head: ResponseHead, error: A2AError) -> bool:

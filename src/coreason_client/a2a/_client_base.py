@@ -12,13 +12,12 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 from .._drive import Wait
 from .._http._types import TransportFailure
 from .._retry import Backoff
 from ._assemble import Assembly
-from ._resubscribe import ResubscribeMachine
 from .errors import A2AConnectionError, MethodNotFoundError, UnsupportedOperationError
 from .types import (
     Event,
@@ -31,6 +30,9 @@ from .types import (
     TaskPushNotificationConfig,
     TaskStatusUpdateEvent,
 )
+
+if TYPE_CHECKING:
+    from ._resubscribe import ResubscribeMachine
 
 # Flows
 
@@ -141,7 +143,7 @@ class EventProgress:
     """The task, messages and text that a stream has delivered so far."""
 
     _assembly: Assembly
-    _machine: ResubscribeMachine | None
+    _machine: "ResubscribeMachine | None"
 
     @property
     def task(self) -> Task | None:

@@ -28,11 +28,9 @@ from ._auth import Auth
 from ._bindings import JsonRpcChannel, RestChannel
 from ._call import Settings, checked_url
 from ._card import CardKeys, fetched_from, read_card
-from ._card_signatures import trusted_keys, verify_card
 from ._dialects import V03, V10, Dialect, dialect_of
 from ._grpc._address import grpc_url, is_installed
 from ._route import AgentRoute, Interface, Origins
-from ._v03._rest import V03_REST
 from .errors import A2ANoSupportedInterfaceError, ExtensionSupportRequiredError
 from .types import AgentCard, AgentInterface, Event
 
@@ -278,7 +276,11 @@ def jsonrpc_route(
 
 def _rest_dialect(version: str | None) -> Dialect | None:
     dialect = dialect_of(version) if version else V10
-    return V03_REST if dialect is V03 else dialect
+    if dialect is V03:
+        from ._v03._rest import V03_REST
+
+        return V03_REST
+    return dialect
 
 
 def rest_route(url: str, version: str, tenant: str | None, options: Options) -> AgentRoute:
@@ -296,6 +298,8 @@ def rest_route(url: str, version: str, tenant: str | None, options: Options) -> 
 def _check_card_keys(options: Options) -> None:
     keys = options.get("card_keys")
     if keys is not None:
+        from ._card_signatures import trusted_keys  # most clients have no keys
+
         trusted_keys(keys)
 
 
@@ -313,7 +317,11 @@ def trusted_card(card: AgentCard | Mapping[str, Any], options: Options) -> Agent
     """
     card = card if isinstance(card, AgentCard) else read_card(card)
     keys = options.get("card_keys")
-    return card if keys is None else verify_card(card, keys)
+    if keys is None:
+        return card
+    from ._card_signatures import verify_card
+
+    return verify_card(card, keys)
 
 
 def _grpc_interface(

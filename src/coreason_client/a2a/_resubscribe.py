@@ -46,7 +46,8 @@ from .._http._checks import shown
 from .._http._types import FINAL_FAILURES, Request, ResponseHead, TransportFailure
 from .._retry import RETRIED_STATUSES, retry_after
 from ..sse import ServerSentEvent, SSEEventTooLarge
-from ._assemble import Assembly, Gap
+from ._artifacts import Gap
+from ._assemble import Assembly
 from ._call import ChannelCall, connection_error, stream_closed, was_never_sent
 from ._route import AgentRoute
 from ._stream_state import (

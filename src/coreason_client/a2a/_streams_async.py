@@ -1,7 +1,7 @@
 """The async stream of events that the async client returns, and its calls that are flows."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from .._drive import Reading, Wait
 from .._drive_async import AsyncClosing, AsyncOpener, close_items_async, drive_async
@@ -16,9 +16,11 @@ from ._client_base import (
     waits_for_user,
 )
 from ._options import CallOptions
-from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event, Task
+
+if TYPE_CHECKING:
+    from ._resubscribe import ResubscribeMachine
 
 
 class AsyncEventStream(EventProgress, AsyncClosing):
@@ -28,7 +30,7 @@ class AsyncEventStream(EventProgress, AsyncClosing):
         self,
         events: AsyncIterator[Event],
         assembly: Assembly,
-        machine: ResubscribeMachine | None = None,
+        machine: "ResubscribeMachine | None" = None,
         reading: Reading | None = None,
     ) -> None:
         self._events = events
@@ -37,7 +39,7 @@ class AsyncEventStream(EventProgress, AsyncClosing):
         self._reading = reading or Reading()
 
     @classmethod
-    def from_machine(cls, machine: ResubscribeMachine, sender: AsyncOpener) -> Self:
+    def from_machine(cls, machine: "ResubscribeMachine", sender: AsyncOpener) -> Self:
         """Return a stream that runs a machine on a sender."""
         reading = Reading(", and continue the task with resubscribe() and its task_id")
         events = drive_async(machine, sender, machine.side_call, reading)

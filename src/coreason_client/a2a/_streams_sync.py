@@ -3,7 +3,7 @@
 """The sync stream of events that the sync client returns, and its calls that are flows."""
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from .._drive import Reading, Wait
 from .._drive_sync import Closing, SyncOpener, close_items, drive
@@ -18,9 +18,11 @@ from ._client_base import (
     waits_for_user,
 )
 from ._options import CallOptions
-from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event, Task
+
+if TYPE_CHECKING:
+    from ._resubscribe import ResubscribeMachine
 
 
 class EventStream(EventProgress, Closing):
@@ -30,7 +32,7 @@ class EventStream(EventProgress, Closing):
         self,
         events: Iterator[Event],
         assembly: Assembly,
-        machine: ResubscribeMachine | None = None,
+        machine: "ResubscribeMachine | None" = None,
         reading: Reading | None = None,
     ) -> None:
         self._events = events
@@ -39,7 +41,7 @@ class EventStream(EventProgress, Closing):
         self._reading = reading or Reading()
 
     @classmethod
-    def from_machine(cls, machine: ResubscribeMachine, sender: SyncOpener) -> Self:
+    def from_machine(cls, machine: "ResubscribeMachine", sender: SyncOpener) -> Self:
         """Return a stream that runs a machine on a sender."""
         reading = Reading(", and continue the task with resubscribe() and its task_id")
         events = drive(machine, sender, machine.side_call, reading)

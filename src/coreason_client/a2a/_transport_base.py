@@ -8,7 +8,7 @@ the caller see them.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
@@ -17,10 +17,12 @@ from .._drive import Flow
 from .._http._types import Request
 from .._secret import header_secrets, redact, redact_chain
 from ._options import CallInfo, CallOptions, Hooks, Options, hooks_of
-from ._resubscribe import ResubscribeMachine
 from ._route import AgentRoute
 from .errors import A2AError, A2AJSONRPCError, A2ASSEParseError
 from .types import AgentCard, Event
+
+if TYPE_CHECKING:
+    from ._resubscribe import ResubscribeMachine
 
 
 class _SecretValues(Protocol):
@@ -169,8 +171,10 @@ class TransportCall:
         """Return the flow of a unary call."""
         return self.route.call_unary(self.info.operation, self.params)
 
-    def machine(self, *, resume: bool, streams: bool) -> ResubscribeMachine:
+    def machine(self, *, resume: bool, streams: bool) -> "ResubscribeMachine":
         """Return the machine of a stream; `streams` is False if the agent cannot stream."""
+        from ._resubscribe import ResubscribeMachine  # only streams need it
+
         # The machine keeps these parameters, which a hook may change before the first request.
         name, self.params = stream_operation(self.info.operation, self.params, streams=streams)
         machine = ResubscribeMachine(self.route, name, self.params, resume=resume)

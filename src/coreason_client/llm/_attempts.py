@@ -48,17 +48,6 @@ from .errors import (
 )
 from .types import Measured, OnBreak, Usage
 
-__all__ = [
-    "BACKOFF",
-    "NOT_OBSERVED",
-    "AnyResponse",
-    "Attempts",
-    "CallObserver",
-    "PlanT",
-    "Policy",
-    "Spent",
-]
-
 AnyResponse = TypeVar("AnyResponse", bound=Measured)
 
 logger = logging.getLogger("coreason_client.llm")

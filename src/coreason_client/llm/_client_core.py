@@ -9,12 +9,12 @@ from .._http._checks import check_headers
 from ..errors import ArgumentError
 from ._answer import Tokens
 from ._argument_errors import invalid, unknown_option
-from ._attempts import BACKOFF, AnyResponse, Attempts, PlanT, Policy
+from ._attempts import BACKOFF, AnyResponse, Attempts, Policy
 from ._call import DEFAULT_MODEL, KEEP_INVALID_CALLS, ModelCall
 from ._check_call import check_budget_key, check_call, check_flag, check_on_break
 from ._continuation import accepts_prefix, check_resume, has_background
 from ._cost import DeferredPrice, cost, prices_loaded
-from ._limits import RateLimits
+from ._limits import PlanT, RateLimits
 from ._pacing import Paces
 from ._plan import CallPlan, SidePlan
 from ._reply import generate_flow

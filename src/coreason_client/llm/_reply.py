@@ -32,7 +32,7 @@ from ._answer import (
     new_call_id,
 )
 from ._argument_errors import AnswerDict
-from ._attempts import Attempts, PlanT
+from ._attempts import Attempts
 from ._call import ModelCall
 from ._classify import (
     FailedAttempt,
@@ -44,6 +44,7 @@ from ._classify import (
 )
 from ._continuation import continued, without_range
 from ._json import clean_text, is_finite, mapping, parse_or_none
+from ._limits import PlanT
 from ._plan import CallPlan
 from ._response_format import format_name, parse_answer
 from ._route import ModelRoute

@@ -23,17 +23,6 @@ from ..http._cursor import etag_of, is_known
 from ._protocol import V03, V10, VERSIONS
 from ._settings import A2A, GrpcInterface
 
-__all__ = [
-    "BASE",
-    "AgentDescription",
-    "CardInterface",
-    "Cards",
-    "ServedCard",
-    "completed_card",
-    "make_card",
-    "served_card",
-]
-
 _V03_CARD_VERSION: Final = "0.3.0"
 _MODES: Final = ["text/plain"]
 _MAX_AGE: Final = 300  # seconds

@@ -22,7 +22,7 @@ from coreason_client.a2a.errors import (
 
 from ..._host_port import host_port
 from ...sse import encode_event
-from .._options import CARD_PATH
+from .._options import A2A_PATH, CARD_PATH
 from ..engine._runtime import Runtime
 from ..errors import LogError
 from ..http._body import drain_body
@@ -30,7 +30,7 @@ from ..http._gate import Gate
 from ..http._problems import Problem, too_many_requests
 from ..http._stream_response import SSEResponse, while_connected
 from . import _jsonrpc, _rest
-from ._cards import BASE, Cards
+from ._cards import Cards
 from ._fold import Event
 from ._operations import Operations
 from ._protocol import V03, V10, VERSION_HEADER, Caller, requested_version
@@ -78,9 +78,9 @@ class A2ARoutes:
         return [
             Route(CARD_PATH, self.card, methods=["GET"]),
             Route("/", self.rpc, methods=["POST"]),
-            Route(BASE, self.rpc, methods=["POST"]),
-            Route(f"{BASE}/", self.rpc, methods=["POST"]),
-            Route(f"{BASE}/{{path:path}}", self.rest, methods=["GET", "POST", "DELETE"]),
+            Route(A2A_PATH, self.rpc, methods=["POST"]),
+            Route(f"{A2A_PATH}/", self.rpc, methods=["POST"]),
+            Route(f"{A2A_PATH}/{{path:path}}", self.rest, methods=["GET", "POST", "DELETE"]),
         ]
 
     async def card(self, request: Request) -> Response:
