@@ -47,18 +47,6 @@ from .providers.batches import (
 )
 from .types import Response
 
-__all__ = [
-    "BatchCore",
-    "BatchResult",
-    "ResultsMachine",
-    "batch_format",
-    "batch_plans",
-    "first_plan",
-    "poll_delays",
-    "read_batch",
-    "submit_flow",
-]
-
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _DEFAULTS = {"tools": None, "temperature": 0.7, "max_tokens": 2000, "response_format": None}
 _NOT_CREATED = frozenset({429, 503, 529})  # the same request may succeed later

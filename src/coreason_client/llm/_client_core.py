@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from .router.cache import ResponseCache
     from .router.deployments import Router
 
-__all__ = ["NO_OPTIONS", "ClientCore", "check_model_name", "side_route", "take_own_options"]
-
 _MAX_ROUTES = 256
 _OPTIONS = frozenset(CallOptions.__annotations__)
 _WAIT_ALLOWANCE = 60.0  # seconds for waits, in the default deadline

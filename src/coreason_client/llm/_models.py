@@ -8,8 +8,6 @@ from ._route import ModelRoute
 from .providers.model_lists import MODEL_LISTS, ModelPage
 from .types import ModelInfo
 
-__all__ = ["models_flow", "models_plan", "read_page"]
-
 _MAX_PAGES = 100  # a server that sends more repeats itself
 
 

@@ -5,8 +5,6 @@ from typing import Literal, TypeAlias
 
 from .errors import LLMRequestError
 
-__all__ = ["ProviderProfile"]
-
 Auth: TypeAlias = Literal["bearer", "api-key", "x-api-key", "x-goog-api-key"]
 
 
