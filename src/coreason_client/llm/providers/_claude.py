@@ -177,7 +177,7 @@ def _add(turns: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:
 def with_calls(
     blocks: list[Block],
     calls: Iterable[Mapping[str, Any]],
-    is_signed: Callable[[Any], bool],
+    is_signed: Callable[[Mapping[str, Any]], bool],
     tool_use: Callable[[Mapping[str, Any]], Block],
 ) -> list[Block]:
     """Return the blocks of a turn with its tool calls, each after the reasoning that led to it."""
@@ -193,7 +193,7 @@ def with_calls(
 
 def calls_in(
     blocks: Iterable[Mapping[str, Any]],
-    is_signed: Callable[[Any], bool],
+    is_signed: Callable[[Mapping[str, Any]], bool],
     call_of: Callable[[Mapping[str, Any]], RawToolCall | None],
 ) -> Iterator[RawToolCall]:
     """Yield the calls in blocks, each with the signed reasoning before it as its signature."""
@@ -294,10 +294,12 @@ def call_input(call: Mapping[str, Any]) -> Any:
     return json.loads(call["function"]["arguments"] or "{}", strict=False)
 
 
-def signed_blocks(signature: Any, is_signed: Callable[[Any], bool]) -> Sequence[Block]:
+def signed_blocks(
+    signature: Any, is_signed: Callable[[Mapping[str, Any]], bool]
+) -> Sequence[Block]:
     """Return the blocks of reasoning in a signature, none if it is of another provider."""
     try:
         blocks = from_json(text(signature))
     except ValueError:
         return ()
-    return [block for block in items(blocks) if is_signed(block)]
+    return [block for block in items(blocks) if isinstance(block, dict) and is_signed(block)]

@@ -550,9 +550,9 @@ def _tool_result(use: Mapping[str, Any], content: Any) -> ProviderToolResult:
     )
 
 
-def _is_signed(block: Any) -> bool:
+def _is_signed(block: Mapping[str, Any]) -> bool:
     """Return True if a block is thinking that must be sent back."""
-    kind = mapping(block).get("type")
+    kind = block.get("type")
     return kind == "redacted_thinking" or (
         kind == "thinking" and bool(text(block.get("signature")))
     )

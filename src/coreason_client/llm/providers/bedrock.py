@@ -443,9 +443,9 @@ def _text_format(schema: Schema) -> dict[str, Any]:
 # Answers.
 
 
-def _is_signed(block: Any) -> bool:
+def _is_signed(block: Mapping[str, Any]) -> bool:
     """Return True if a block is reasoning that must be sent back."""
-    content = mapping(mapping(block).get("reasoningContent"))
+    content = mapping(block.get("reasoningContent"))
     signed = text(mapping(content.get("reasoningText")).get("signature"))
     return bool(signed or text(content.get("redactedContent")))
 

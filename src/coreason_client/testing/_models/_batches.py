@@ -114,7 +114,8 @@ class FakeBatches:
             shown["size_bytes"] = len(data)
         else:
             shown |= {"object": "file", "created_at": CREATED, "status": "processed"}
-            shown |= {"bytes": len(data), "purpose": parts["purpose"].get_payload()}
+            purpose = parts["purpose"].get_payload() if "purpose" in parts else ""
+            shown |= {"bytes": len(data), "purpose": purpose}
         self._files[id_] = _StoredFile(data, kind, shown)
         return _sent(shown)
 

@@ -190,8 +190,9 @@ def _error_event(failure: ModelFailure) -> bytes:
 
 
 _CONTENT_TYPE = "application/vnd.amazon.eventstream"
-_ERRORS = _error, _error_event, _error_headers
-BEDROCK = Wire("bedrock", _CONTENT_TYPE, _read, _stream, _body, *_ERRORS)
+BEDROCK = Wire(
+    "bedrock", _CONTENT_TYPE, _read, _stream, _body, _error, _error_event, _error_headers
+)
 
 
 # Framing: `application/vnd.amazon.eventstream`.
