@@ -16,17 +16,6 @@ from ..llm._reply import dump_tokens
 if TYPE_CHECKING:
     from ..server import AgentStream
 
-__all__ = [
-    "MAX_PIECE",
-    "PARAGRAPH",
-    "Reasoning",
-    "TurnOutput",
-    "approval_question",
-    "as_text",
-    "shown",
-    "write_text",
-]
-
 MAX_PIECE = 100_000
 """The characters of one packet, far below what readers accept."""
 PARAGRAPH = "\n\n"

@@ -56,8 +56,6 @@ from ._turns import (
     turns_of,
 )
 
-__all__ = ["Sent", "TurnStarter"]
-
 T = TypeVar("T")
 _INBOXES: Final = 20  # of the latest turns of a task, in which a message is looked for
 

@@ -52,19 +52,6 @@ from ._problems import (
     too_many_streams,
 )
 
-__all__ = [
-    "Find",
-    "Join",
-    "Need",
-    "Refuse",
-    "RequestFacts",
-    "Resume",
-    "ServerFacts",
-    "Start",
-    "check_cursor",
-    "decide",
-]
-
 
 @dataclass(slots=True)
 class RequestFacts:

@@ -13,8 +13,6 @@ from ..remote._command_queue import Health, Job, QueueStopped, fail, settle
 from ..remote._store import ServerIdentity
 from ._errors import DatabaseAddress, StandbyMissing, UnknownOutcome, is_read_only
 
-__all__ = ["Connection", "PostgresLink", "Server", "answered"]
-
 logger = logging.getLogger("coreason_client.server")
 
 Connection: TypeAlias = Any
