@@ -366,15 +366,15 @@ MUTANTS = (
     Mutant(
         "a message in the inbox of a task answers the question after it",
         f"{_A2A}/_turn_starter.py",
-        "for turn in turns if self._runtime.options.inbox else ():",
+        "for turn in turns[-_INBOXES:] if self._runtime.options.inbox else ():",
         "for turn in ():",
         (f"{_TASKS}/test_inbox.py",),
     ),
     Mutant(
         "a message answers the question after it when it is old",
-        f"{_A2A}/_turn_starter.py",
-        "turns = {*recent_turns(record, time()), turns_of(record)[-1]}",
-        "turns = recent_turns(record, time())",
+        f"{_A2A}/_turns.py",
+        "if running or record.state in INTERRUPTED or now",
+        "if running or now",
         (f"{_TASKS}/test_service.py",),
     ),
     Mutant(

@@ -30,7 +30,6 @@ from ..agents._output import MAX_PIECE, PARAGRAPH, TurnOutput, as_text, shown
 from ..agents._prompt import conversation, refusing, whole_conversation
 from ..errors import ArgumentError
 from ..llm._answer import Tokens
-from ..llm._reply import dump_tokens
 from ..server import AgentStream, AnsweredQuestion
 from ..server.engine._agent import write_item
 from ..server.engine._conversation import RequestWithHistory, new_messages
@@ -167,10 +166,9 @@ class _GraphTurn:
         if self.position is None:
             sent = await whole_conversation(self.stream, 50, _HISTORY_CHARS)
         else:
-            added = [
-                one for one in new_messages(self.stream.request) if one.role is not Role.SYSTEM
-            ]
-            sent = conversation(added, (), None, _HISTORY_CHARS)
+            new = new_messages(self.stream.request)
+            said = [message for message in new if message.role is not Role.SYSTEM]
+            sent = conversation(said, (), None, _HISTORY_CHARS)
         for call in (call for message in sent for call in message.get("tool_calls", ())):
             call["args"] = call.pop("arguments")
         return list(imported("langchain_core.messages", "langgraph").convert_to_messages(sent))
@@ -332,7 +330,7 @@ class _MessageWriter:
             read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
             counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
             tokens = Tokens(*counts, read.get("cache_creation", 0), 0, made.get("reasoning", 0))
-            await self._stream.usage(**dump_tokens(tokens))
+            await self._output.usage(tokens)
 
     async def message(self, message: Any, node: Any, pieces: list[str] | None = None) -> None:
         """Write a piece of a model's message, or a whole one that was not streamed.

@@ -38,8 +38,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ..agents._output import TurnOutput, as_text
 from ..agents._prompt import refusing, whole_conversation
 from ..errors import ArgumentError
-from ..llm._reply import dump_tokens
-from ..llm.providers._responses_items import message_text, reasoning_text
+from ..llm.providers._responses_items import message_text, named_call, reasoning_text, texts_of
 from ..llm.providers._responses_reader import tokens_of
 from ..llm.providers.responses import input_content
 from ..server import AgentStream, AnsweredQuestion
@@ -52,8 +51,6 @@ _in_tool: ContextVar[bool] = ContextVar("in_tool", default=False)
 _MAX_HISTORY = 50_000  # characters of the earlier turns
 _TEXT = ("response.output_text.delta", "response.refusal.delta")
 _COMPLETED = "response.completed"
-# Fields of a call that are not its arguments.
-_NOT_ARGUMENTS = {"id", "type", "status", "call_id", "output", "error", "result", "results"}
 
 
 def as_agent(
@@ -200,10 +197,11 @@ class _SDKRun:
             async for event in answer.events():
                 yield event
         # An earlier process may have written the answer.
-        for item in (answer.response or {}).get("output", ()):
-            self.output.has_text |= bool(_text(item))
-            if item.get("call_id") and _name(item) not in handoffs:
-                self.calls[item["call_id"]] = _name(item), _arguments(item)
+        items = (answer.response or {}).get("output", ())
+        self.output.has_text |= bool(texts_of(items)[0])
+        for item in items:
+            if item.get("call_id") and (call := named_call(item))[0] not in handoffs:
+                self.calls[item["call_id"]] = call
 
     async def invoke(self, tool: Any, call: Callable[[], Any], call_id: str) -> Any:
         """Call a tool, in a durable run in a step."""
@@ -262,25 +260,26 @@ class _Answer:
             output = [item for _, item in sorted(self.items.items())]
             self.response = {**response, "output": output, "instructions": None, "tools": []}
             if tokens := tokens_of(response):
-                await self.run.stream.usage(**dump_tokens(tokens), model=response["model"] or None)
+                await self.run.output.usage(tokens, model=response["model"] or None)
 
     async def _show_item(self, number: int, item: dict[str, Any]) -> None:
-        self.items[number], name = item, _name(item)
+        self.items[number], output = item, self.run.output
+        name, arguments = named_call(item)
         if item["type"] == "message" and not self.streamed:
-            await self.run.output.write(_text(item))
+            await output.write(message_text(item)[0])
         elif item["type"] == "reasoning":
-            await self.run.output.reasoning.add(reasoning_text(item))
-            await self.run.output.reasoning.flush()
+            await output.reasoning.add(reasoning_text(item))
+            await output.reasoning.flush()
         elif name in self.handoffs:
             await self.run.stream.progress(f"Handoff to {self.handoffs[name]}", status="complete")
         elif item["type"].endswith("_call"):
             call_id = item.get("call_id") or item["id"]
-            await self.run.output.call(name, _arguments(item), call_id)
+            await output.call(name, arguments, call_id)
             if not item.get("call_id"):  # the provider has run it
                 value = item.get("error") or item.get("output") or item["status"]
-                await self.run.output.result(name, value, call_id, bool(item.get("error")))
+                await output.result(name, value, call_id, bool(item.get("error")))
         self.streamed = False
-        self.run.output.begin()
+        output.begin()
 
 
 class _Copies:
@@ -359,25 +358,11 @@ def _copy(original: Any, **attributes: Any) -> Any:
     return made
 
 
-# Messages and items. Pure.
+# Values. Pure.
 
 
 def _dump(value: Any) -> Any:
     return value.model_dump(mode="json", exclude_unset=True, warnings=False)
-
-
-def _text(item: dict[str, Any]) -> str:
-    return message_text(item)[0] if item["type"] == "message" else ""
-
-
-def _name(item: dict[str, Any]) -> str:
-    return str(item.get("name") or item["type"].removesuffix("_call"))
-
-
-def _arguments(item: dict[str, Any]) -> Any:
-    """Return the arguments of a call, usually as JSON."""
-    others = {key: value for key, value in item.items() if key not in _NOT_ARGUMENTS}
-    return item.get("arguments", others)
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ import re
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from types import UnionType
@@ -32,7 +32,6 @@ from ..agents._output import PARAGRAPH, TurnOutput, as_text
 from ..agents._prompt import UnreadableError, earlier_turns, refusing
 from ..errors import ArgumentError
 from ..llm._answer import Tokens
-from ..llm._reply import dump_tokens
 from ..server import AgentStream, AnsweredQuestion
 from . import AgentFunction, imported, named
 
@@ -211,12 +210,12 @@ class _Run:
             self.output.begin()
             await self.output.write(as_text(output))
         used, response = result.usage, result.response
-        cached, reasoning = used.cache_read_tokens, used.details.get("reasoning_tokens", 0)
-        tokens = Tokens(used.input_tokens, used.output_tokens, cached, used.cache_write_tokens)
+        read, written = used.cache_read_tokens, used.cache_write_tokens
+        reasoning = used.details.get("reasoning_tokens", 0)
+        tokens = Tokens(used.input_tokens, used.output_tokens, read, written, 0, reasoning)
         cost = None if used.cost is None else float(used.cost)
-        counts = dump_tokens(replace(tokens, reasoning=reasoning), cost)
         about = {"model": response.model_name, "finish_reason": response.finish_reason}
-        await stream.usage(**counts, **about, turns=used.requests)
+        await self.output.usage(tokens, cost, **about, turns=used.requests)
         if asks and output.calls:
             await stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
         elif asks:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json, to_jsonable_python
 
+from ..llm._answer import Tokens
+from ..llm._reply import dump_tokens
+
 if TYPE_CHECKING:
     from ..server import AgentStream
 
@@ -88,6 +91,10 @@ class TurnOutput:
     async def result(self, name: str, value: Any, call_id: str, failed: bool) -> None:
         """Report the result of a call, or its error."""
         await self._stream.tool_result(call_id, shown(value), failed, name=name)
+
+    async def usage(self, tokens: Tokens, cost: float | None = None, **about: Any) -> None:
+        """Report the tokens of requests to the model; `about` is what else `usage` accepts."""
+        await self._stream.usage(**dump_tokens(tokens, cost), **about)
 
     async def ask(self, name: str, arguments: Any, call_id: str, state: Any) -> None:
         """Ask whether a tool may be called, and end the stream."""

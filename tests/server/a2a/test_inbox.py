@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from time import time
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from a2a.types import GetTaskRequest, Message, Part, Role, SendMessageRequest, T
 from a2a.utils.errors import UnsupportedOperationError
 
 from coreason_client.server import AgentApp, AgentStream, InboxMessage, ServiceRequest, running
-from coreason_client.server.a2a import A2A
+from coreason_client.server.a2a import A2A, _turn_starter
 from coreason_client.server.a2a._turns import turns_of
 from coreason_client.server.engine._inbox import InboxStore, PutResult
 from tests.preloaded import PROJECT, PipedProcess
@@ -152,7 +153,7 @@ async def asking(_: ServiceRequest, stream: AgentStream) -> None:
 @pytest.mark.parametrize("store", KINDS)
 @aio
 async def test_a_message_to_a_working_task_is_not_the_answer_to_a_later_question(
-    store: str, tmp_path: Path
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its sender may send it again at any time: the agent gets it once."""
     async with served(maker(store, tmp_path)(), asking, inbox=True) as app:
@@ -166,6 +167,7 @@ async def test_a_message_to_a_working_task_is_not_the_answer_to_a_later_question
             known = (await send(ANN, one)).record
             assert (str(known.task_id), len(turns_of(known))) == (task_id, 1)
         await send(ANN, message("no", "m3", taskId=task_id))
+        monkeypatch.setattr(_turn_starter, "time", lambda: time() + 3600.0)
         for one in (*earlier, message("stop", "m4", taskId=task_id)):
             await send(ANN, one)
         task = await in_state(app.service, task_id, "COMPLETED")

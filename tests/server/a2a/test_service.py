@@ -67,15 +67,18 @@ async def test_a_question_of_the_agent_is_answered_in_the_same_task() -> None:
 async def test_a_message_is_not_the_answer_to_the_question_that_follows_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its turn was begun by it; it is sent again when the task has waited for an hour."""
+    """It has begun a turn of the task, and is sent again when that has waited for an hour."""
     async with service() as tasks:
         task_id = str((await tasks.turns.begin(ANN, message("ask"))).record.task_id)
-        await in_state(tasks, task_id, "INPUT_REQUIRED")
-        same = message("ask", "n", taskId=task_id)
-        await tasks.turns.begin(ANN, same)
+        sent = [message("ask"), message("ask", "n", taskId=task_id)]
+        for one in sent:
+            await in_state(tasks, task_id, "INPUT_REQUIRED")
+            await tasks.turns.begin(ANN, one)
         await in_state(tasks, task_id, "INPUT_REQUIRED")
         monkeypatch.setattr(_turn_starter, "time", lambda: time() + 3600.0)
-        assert len(turns_of((await tasks.turns.begin(ANN, same)).record)) == 2
+        for one in sent:
+            known = (await tasks.turns.begin(ANN, one)).record
+            assert (str(known.task_id), len(turns_of(known))) == (task_id, 2)
 
 
 @pytest.mark.parametrize(("question", "state"), [("hello", "COMPLETED"), ("reject", "REJECTED")])

@@ -22,6 +22,8 @@ def test_turns_are_read_as_they_were_written() -> None:
     ("state", "now", "turn", "joins"),
     [
         ("TASK_STATE_WORKING", 900.0, 1, True),
+        ("TASK_STATE_INPUT_REQUIRED", 900.0, 1, True),
+        ("TASK_STATE_INPUT_REQUIRED", 900.0, 0, True),
         ("TASK_STATE_COMPLETED", 160.0, 1, True),
         ("TASK_STATE_COMPLETED", 160.1, 1, False),
         ("TASK_STATE_WORKING", 101.0, 0, False),  # not its last turn

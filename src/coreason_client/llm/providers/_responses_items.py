@@ -21,6 +21,9 @@ from ._openai import url_citation
 CALLS = frozenset({"function_call", "custom_tool_call"})
 """Types of items that request a call."""
 
+# Fields of a call that are not its arguments.
+_NOT_ARGUMENTS = {"id", "type", "status", "call_id", "output", "error", "result", "results"}
+
 # Items whose whole content is in `content` and `tool_calls` of a message.
 _PLAIN = CALLS | {"message"}
 # Annotations that cite; others are paths of files that the model has created.
@@ -58,6 +61,16 @@ def call_of(item: Mapping[str, Any]) -> RawToolCall:
     custom = item.get("type") == "custom_tool_call"
     given = {"input": text(item.get("input"))} if custom else text(arguments)
     return RawToolCall(id_ or None, text(item.get("name")), given, custom=custom)
+
+
+def named_call(item: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the name and the arguments of a call of any tool, also of those of the provider.
+
+    The arguments are usually JSON; otherwise they are what the item says beside its result.
+    """
+    said = {key: value for key, value in item.items() if key not in _NOT_ARGUMENTS}
+    name = text(item.get("name")) or text(item.get("type")).removesuffix("_call")
+    return name, item.get("arguments", said)
 
 
 def image_of(item: Mapping[str, Any]) -> list[Media]:

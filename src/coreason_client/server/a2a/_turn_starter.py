@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, time
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
 from pydantic_core import to_json
@@ -53,11 +53,11 @@ from ._turns import (
     may_join,
     message_name,
     parse_turn_question,
-    recent_turns,
     turns_of,
 )
 
 T = TypeVar("T")
+_INBOXES: Final = 20  # of the latest turns of a task, in which a message is looked for
 
 
 class Sent(NamedTuple):
@@ -86,15 +86,11 @@ class _Inboxes:
         self._runtime = runtime
 
     async def has(self, record: TaskRecord, key: UUID) -> bool:
-        """Return True if a task has got a message before: it began a turn, or is in an inbox.
-
-        While the task waits after its last turn, the messages of that are known, however old: they
-        do not answer the question that the agent has asked since.
-        """
-        turns = {*recent_turns(record, time()), turns_of(record)[-1]}
-        if key in {turn.key for turn in turns}:
+        """Return True if a task has got a message before: it began a turn, or is in an inbox."""
+        turns = turns_of(record)
+        if key in [turn.key for turn in turns]:
             return True
-        for turn in turns if self._runtime.options.inbox else ():
+        for turn in turns[-_INBOXES:] if self._runtime.options.inbox else ():
             with suppress(UnknownStream):
                 if await (await self._of(turn)).has(str(key)):
                     return True

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic_core import from_json, to_json
 
 from ..log.tasks import TaskRecord
-from ._protocol import WORKING
+from ._protocol import INTERRUPTED, WORKING
 
 JOIN_SECONDS: Final = 60.0
 """For so long after the end of a turn, its message sent again is answered by the same turn."""
@@ -53,16 +53,19 @@ def _parse_turns(data: bytes) -> tuple[tuple[TurnRef, ...], bool]:
 
 
 def may_join(record: TaskRecord, key: UUID, now: float) -> bool:
-    """Return True if a message that is sent again is answered by the turn that it has begun."""
-    return any(turn.key == key for turn in recent_turns(record, now))
+    """Return True if a message that is sent again is answered by the turn that it has begun.
 
-
-def recent_turns(record: TaskRecord, now: float) -> list[TurnRef]:
-    """Return the turns that are not over, or not for long. One is over when the next one begins."""
+    A turn is over when the next one begins. While its task waits for the user, all its messages are
+    known, however old: none of them is the answer to the question that the agent has asked since.
+    """
     turns = turns_of(record)
-    ends = [turn.opened for turn in turns[1:]]
-    ends.append(now if record.state == WORKING else record.changed)
-    return [turn for turn, over in zip(turns, ends, strict=True) if now - over <= JOIN_SECONDS]
+    for turn, following in zip(turns, (*turns[1:], None), strict=True):
+        if turn.key == key:
+            over = record.changed if following is None else following.opened
+            running = following is None and record.state == WORKING
+            if running or record.state in INTERRUPTED or now - over <= JOIN_SECONDS:
+                return True
+    return False
 
 
 class TurnQuestion(NamedTuple):
