@@ -192,6 +192,20 @@ MUTANTS = (
     ),
     _mutant(
         "_connection.py",
+        "all connections find out at once why the database does not answer",
+        "            async with self._server.probing:\n",
+        "            if True:\n",
+        _OPERATIONS,
+    ),
+    _mutant(
+        "_announcements.py",
+        "a listener stays at a server that is no longer the primary",
+        "        store.server.listen(self._lost.set)\n",
+        "",
+        _ANNOUNCEMENTS,
+    ),
+    _mutant(
+        "_connection.py",
         "each host of the database may use the whole time",
         " / len(hosts)\n",
         "\n",

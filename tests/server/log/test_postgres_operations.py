@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import (
     AgentVersion,
     Conversation,
@@ -124,6 +125,39 @@ async def test_a_process_keeps_six_connections() -> None:
         rows = await in_thread(shared_server().execute, query)
         assert len(rows) == 6
         assert len([text for (text,) in rows if text.startswith("LISTEN")]) == 1
+
+
+@aio
+async def test_one_more_connection_finds_out_why_nobody_answers(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with logs(server=server, patience=2.0) as [log]:
+        id_ = (await opened(log)).stream_id
+
+        async def call_all() -> set[type]:
+            calls = (log.append(id_, 1, 1, [b"1"]), log.meta(id_), log.meta(id_))
+            cancels = (log.request_cancel(id_), log.request_cancel(id_))
+            results = await asyncio.gather(*calls, *cancels, return_exceptions=True)
+            return set(map(type, results))
+
+        await call_all()
+        probes = most = 0
+        connect = log._session().store.server.connect
+
+        async def counted(*arguments: Any, **options: Any) -> Any:
+            nonlocal probes, most
+            probe = "timeout" in options
+            probes, most = probes + probe, max(most, probes + probe)
+            try:
+                return await connect(*arguments, **options)
+            finally:
+                probes -= probe
+
+        monkeypatch.setattr(log._session().store.server, "connect", counted)
+        server.pause()
+        assert await call_all() == {LogUnavailable}
+        server.go_on()
+        assert most == 1
 
 
 @pytest.mark.parametrize("order", [1, -1])
