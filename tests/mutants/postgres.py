@@ -128,8 +128,8 @@ MUTANTS = (
     ),
     _sql(
         "in the database, a renewal visits all earlier rows of a lease",
-        "WHERE n = mine.n ORDER BY until DESC LIMIT 1",
-        "WHERE n = mine.n ORDER BY until LIMIT 1",
+        "INDEX leases_latest ON {schema}.leases (n, until DESC)",
+        "UNIQUE INDEX leases_latest ON {schema}.leases (n)",
         _OPERATIONS,
     ),
     _sql(

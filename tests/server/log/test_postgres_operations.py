@@ -220,7 +220,7 @@ async def test_a_lease_begins_when_its_lock_is_there(server: PostgresServer) -> 
 
 @aio
 async def test_a_call_that_somebody_has_cancelled_is_repeated(server: PostgresServer) -> None:
-    """So does a `statement_timeout`, and a pooler that mistakes us for another client."""
+    """A pooler may mistake us for another client. The call may have been carried out or not."""
     async with logs(server=server) as [log]:
         stream = await opened(log)
         async with locked(server, f"SELECT FROM {log._schema}.streams FOR UPDATE"):
@@ -230,6 +230,19 @@ async def test_a_call_that_somebody_has_cancelled_is_repeated(server: PostgresSe
                 await in_thread(server.execute, "SELECT pg_cancel_backend($1)", pid)
         await cancelling
         assert (await log.meta(stream.stream_id)).cancel_requested
+
+
+@aio
+async def test_a_timeout_of_statements_is_reported_within_the_patience(
+    server: PostgresServer,
+) -> None:
+    await in_thread(server.execute, "ALTER ROLE postgres SET statement_timeout = '200ms'")
+    async with logs(server=server, patience=1.0) as [log]:
+        stream = await opened(log)
+        async with locked(server, f"SELECT FROM {log._schema}.streams FOR UPDATE"):
+            with pytest.raises(LogUnavailable, match="for 1 s: canceling statement due to state"):
+                await asyncio.wait_for(log.request_cancel(stream.stream_id), SOON)
+        await log.request_cancel(stream.stream_id)
 
 
 def test_the_rows_of_streams_survive_a_crash_and_have_no_foreign_keys() -> None:
