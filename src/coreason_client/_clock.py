@@ -9,8 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["monotonic", "real_seconds", "record_waits", "skip"]
-
 _lock = threading.Lock()
 _skipped = 0.0  # never becomes less, because the clock must not go back
 _recorders: list[Callable[[float], None]] = []

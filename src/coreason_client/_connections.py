@@ -37,8 +37,6 @@ from ._retry import Backoff
 from .sse import SSEDecoder
 from .sse._decode import DEFAULT_MAX_EVENT_BYTES
 
-__all__ = ["Connections", "RetryBudget", "State", "header_cursor"]
-
 _MAX_DRAINS = 10
 
 

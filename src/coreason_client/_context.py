@@ -13,17 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import asyncio  # a program with the sync client does not need it
 
-__all__ = [
-    "caller_headers",
-    "current_stream",
-    "durable_stream",
-    "durable_sync_stream",
-    "error_type",
-    "set_current_stream",
-    "set_current_sync_stream",
-    "trace_headers",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Agent:

@@ -16,23 +16,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from . import _ownership
 from ._http._types import FailureKind, Request, ResponseHead, TransportFailure
 
-__all__ = [
-    "MAX_BODY_BYTES",
-    "Action",
-    "BodyTooLarge",
-    "Flow",
-    "OtherLoopError",
-    "Reading",
-    "Reply",
-    "ReplyBody",
-    "SideCall",
-    "Step",
-    "StreamMachine",
-    "Wait",
-    "is_running",
-    "no_side_call",
-]
-
 # What a stream shares with the shell that reads it: whether to go on, and in which event loop.
 
 

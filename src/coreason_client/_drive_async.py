@@ -31,8 +31,6 @@ from ._drive import (
 )
 from ._http._types import Request, ResponseHead, TransportFailure
 
-__all__ = ["AsyncClosing", "AsyncOpener", "close_items_async", "drive_async", "run_async"]
-
 Item = TypeVar("Item")
 
 

@@ -28,8 +28,6 @@ from ._drive import (
 )
 from ._http._types import Request, ResponseHead, TransportFailure
 
-__all__ = ["Closing", "SyncOpener", "close_items", "drive", "run"]
-
 Item = TypeVar("Item")
 
 

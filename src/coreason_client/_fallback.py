@@ -8,8 +8,6 @@ at DEBUG, a lost protection at WARNING.
 import logging
 from functools import cache
 
-__all__ = ["report_fallback", "report_lost_protection"]
-
 logger = logging.getLogger("coreason_client")
 
 

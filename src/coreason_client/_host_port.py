@@ -1,7 +1,5 @@
 """The text form of a host and a port, as in a URL. Pure."""
 
-__all__ = ["bracketed", "host_port"]
-
 
 def bracketed(host: str) -> str:
     """Return a host as it stands in a URL: an IPv6 address has brackets."""

@@ -4,8 +4,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
-__all__ = ["lazy"]
-
 
 def lazy(
     package: str, modules: Mapping[str, str], names: Sequence[str]

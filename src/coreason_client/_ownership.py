@@ -25,8 +25,6 @@ from weakref import WeakSet
 
 from ._http._types import FailureKind, TransportFailure
 
-__all__ = ["Inherited", "OwnerProcess", "PerLoop", "detach_socket", "never_finalize", "register"]
-
 logger = logging.getLogger("coreason_client")
 
 _generation = 0

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 
-__all__ = ["RETRIED_STATUSES", "Backoff", "parse_seconds", "retry_after"]
-
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Transient statuses: the same request may succeed on a retry."""
 

@@ -15,19 +15,6 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-__all__ = [
-    "AsyncCallableError",
-    "Credential",
-    "CredentialLike",
-    "Secret",
-    "call_sync",
-    "header_secrets",
-    "mask_tokens",
-    "redact",
-    "redact_chain",
-    "redacted_cause",
-]
-
 CredentialLike: TypeAlias = str | Callable[[], str] | Callable[[], Awaitable[str]]
 
 # Shorter keys (typical of local services) are not redacted: replacing them would mangle messages

@@ -9,8 +9,6 @@ from ._host_port import host_port
 from ._secret import redact
 from .errors import ArgumentError
 
-__all__ = ["Address", "Script", "parse_address"]
-
 _SCHEMES = {"redis": False, "valkey": False, "rediss": True, "valkeys": True}
 _SENTINEL = "+sentinel"
 _SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")

@@ -25,8 +25,6 @@ from ._merging_async import AsyncMergingBackend
 from ._merging_sync import MergingBackend
 from ._types import SocketOption
 
-__all__ = ["AsyncioBackend", "merge_chunks"]
-
 # A connection stops reading from its socket when its buffer holds more unread bytes than this.
 _HIGH_WATER = 262_144
 _MAX_UNSENT = 65_536

@@ -44,29 +44,6 @@ from ._types import (
 if TYPE_CHECKING:
     import httpcore2  # loaded with the first client, because it needs as long as all of ours
 
-__all__ = [
-    "MAX_ERROR_BODY_SECONDS",
-    "Shard",
-    "Shards",
-    "begin_body",
-    "body_reader",
-    "build_request",
-    "can_read_raw",
-    "client_options",
-    "close_body_with_response",
-    "close_stream",
-    "close_stream_async",
-    "end_body_within",
-    "is_body_complete",
-    "once",
-    "proxy_of",
-    "replace_network_backends",
-    "response_head",
-    "send_options",
-    "translated",
-    "with_authorization",
-]
-
 # Translates the exceptions of the HTTP libraries into `TransportFailure`.
 #
 # A caller may pass a client of `httpx2` or of `httpx`. Their classes have the same names but are

@@ -8,19 +8,6 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from ..errors import ArgumentError, MissingExtraError
 
-__all__ = [
-    "VISIBLE",
-    "check_headers",
-    "check_http_client",
-    "check_key",
-    "check_url",
-    "merged_headers",
-    "problem_message",
-    "shown",
-    "socks_needs_extra",
-    "wrong_url",
-]
-
 VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 
 _MAX_PROBLEM_MESSAGE = 500

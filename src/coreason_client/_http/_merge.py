@@ -15,8 +15,6 @@ h11, until the next response. Data is never delayed, only the framing around it.
 import re
 from collections.abc import Callable
 
-__all__ = ["ChunkMerger"]
-
 _HEAD = re.compile(rb"HTTP/1\.1 200(?: [^\r\n\0]*)?\r\n(?:[!-9;-~]+:[^\r\n\0]*\r\n)*\r\n")
 _STATUS = b"HTTP/1.1 200"
 _MAX_HEAD_BYTES = 65_536

@@ -11,8 +11,6 @@ from ._build import close_stream_async
 from ._merge import ChunkMerger
 from ._types import SocketOption, seconds_left
 
-__all__ = ["AsyncMergingBackend", "AsyncMergingStream"]
-
 _READ_BYTES = 65_536
 
 

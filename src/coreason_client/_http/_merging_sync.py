@@ -13,8 +13,6 @@ from ._build import close_stream
 from ._merge import ChunkMerger
 from ._types import SocketOption, seconds_left
 
-__all__ = ["MergingBackend", "MergingStream"]
-
 _READ_BYTES = 65_536
 
 

@@ -11,8 +11,6 @@ from urllib.request import getproxies
 from ._checks import shown
 from ._types import DEFAULT_PORTS
 
-__all__ = ["proxy_for"]
-
 _ENTRY = re.compile(r"(?:(?P<scheme>[a-z]+)://)?(?P<host>\[[^]]*\]|[^:]*)(?::(?P<port>[0-9]+))?")
 
 

@@ -12,16 +12,6 @@ from urllib.parse import urljoin
 from .._drive import Flow, Reply
 from ._types import Request, ResponseHead, TransportFailure, origin
 
-__all__ = [
-    "FOLLOWED",
-    "FOLLOWED_FOR_GET",
-    "MAX_REDIRECTS",
-    "Redirects",
-    "follow_redirects",
-    "redirected",
-    "without_credentials",
-]
-
 FOLLOWED = frozenset({307, 308})
 """The redirect statuses that keep the method and the body."""
 

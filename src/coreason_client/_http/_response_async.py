@@ -25,8 +25,6 @@ from ._build import (
 )
 from ._types import CONNECT_FAILURES, Request, TransportFailure
 
-__all__ = ["AsyncResponse", "open_response_async"]
-
 
 class _AsyncClosingUnlessForked:
     """Closes a generator at the end of a block, but not in a forked child process."""

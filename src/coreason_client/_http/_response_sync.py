@@ -26,8 +26,6 @@ from ._build import (
 )
 from ._types import CONNECT_FAILURES, Request, TransportFailure
 
-__all__ = ["SyncResponse", "open_response"]
-
 
 class _ClosingUnlessForked:
     """Closes a generator at the end of a block, but not in a forked child process."""

@@ -10,32 +10,6 @@ from urllib.parse import urlsplit
 
 from ..errors import ArgumentError
 
-__all__ = [
-    "CONNECT_FAILURES",
-    "DEFAULT_PORTS",
-    "FINAL_FAILURES",
-    "SHORTEST_SECONDS",
-    "TIMEOUT_FAILURES",
-    "UNSENT_FAILURES",
-    "FailureKind",
-    "Headers",
-    "Request",
-    "ResponseHead",
-    "SocketOption",
-    "TimeoutArgument",
-    "TimeoutLike",
-    "Timeouts",
-    "TransportFailure",
-    "hide_query",
-    "hide_query_async",
-    "limited",
-    "limits_of",
-    "origin",
-    "seconds_left",
-    "shorter",
-    "timeouts_from",
-]
-
 # Keeps the query of a URL out of the log lines of the HTTP library.
 #
 # It logs the URL of every request at level INFO, and a query may contain a key. So the request that

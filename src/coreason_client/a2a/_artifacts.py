@@ -20,8 +20,6 @@ from .types import (
     latest_messages,
 )
 
-__all__ = ["AnswerText", "Gap", "KnownArtifacts", "PartialArtifact", "ReplayMatch", "compact"]
-
 # An artifact so far, and the comparison of repeated parts with it.
 #
 # Text is compared character by character, however it is divided into parts; other parts as a whole.

@@ -25,14 +25,6 @@ from ..errors import ArgumentError
 from ._oauth import ClientCredentials, TokenCache
 from .types import AgentCard, SecurityScheme
 
-__all__ = [
-    "Auth",
-    "CardCredential",
-    "ChallengedRequest",
-    "Credentials",
-    "credentials",
-]
-
 OneAuth: TypeAlias = CredentialLike | ClientCredentials
 Auth: TypeAlias = OneAuth | Mapping[str, OneAuth]
 Placement: TypeAlias = Callable[[Request, str], Request]

@@ -43,13 +43,6 @@ from .errors import (
 )
 from .types import Event
 
-__all__ = [
-    "JsonRpcCall",
-    "JsonRpcChannel",
-    "RestCall",
-    "RestChannel",
-]
-
 _MAX_MESSAGE = 500
 
 

@@ -37,20 +37,6 @@ from .errors import (
 )
 from .types import Event
 
-__all__ = [
-    "Channel",
-    "ChannelCall",
-    "Settings",
-    "checked_url",
-    "connection_error",
-    "http_error",
-    "json_error",
-    "json_rpc_error",
-    "status_error",
-    "stream_closed",
-    "was_never_sent",
-]
-
 _MAX_BODY_KEPT = 65_536
 
 

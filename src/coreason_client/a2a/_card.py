@@ -37,19 +37,6 @@ from ._wire import FROM_PYTHON, parse_json
 from .errors import A2AError, A2AHTTPError, A2AResponseTooLargeError
 from .types import AgentCard
 
-__all__ = [
-    "CONDITIONS",
-    "SHARED_CACHE",
-    "WELL_KNOWN",
-    "CachedCard",
-    "CardCache",
-    "CardKeys",
-    "CardRules",
-    "cached_card",
-    "fetched_from",
-    "read_card",
-]
-
 # The cache of cards, with the rules of HTTP caching (RFC 9111).
 #
 # * A card is fresh for `max-age`, minus the `Age` that it had in another cache. After that it is

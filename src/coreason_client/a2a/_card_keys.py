@@ -21,8 +21,6 @@ try:
 except ImportError:
     raise MissingExtraError("the verification of card signatures", "signatures") from None
 
-__all__ = ["CardKey", "read_keys"]
-
 _RSA_ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _ALGORITHM_OF_TYPE = {"RSA": "RS256", "OKP": "EdDSA"}  # any that reads a key of this type

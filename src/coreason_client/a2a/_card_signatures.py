@@ -21,18 +21,6 @@ from ._wire import parse_json
 from .errors import A2ACardSignatureError
 from .types import AgentCard
 
-__all__ = [
-    "CARD",
-    "Field",
-    "Fields",
-    "SignedForm",
-    "canonical_json",
-    "signed_forms",
-    "trusted_keys",
-    "verify_card",
-]
-
-
 if TYPE_CHECKING:
     from ._card_keys import CardKey
 

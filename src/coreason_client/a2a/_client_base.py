@@ -32,22 +32,6 @@ from .types import (
     TaskStatusUpdateEvent,
 )
 
-__all__ = [
-    "CallFlow",
-    "ClientCall",
-    "Conversations",
-    "EventProgress",
-    "Pages",
-    "ReadTask",
-    "ReplyTo",
-    "all_push_configs",
-    "finished_task",
-    "has_stopped",
-    "interrupted_wait",
-    "poll_delays",
-    "waits_for_user",
-]
-
 # Flows
 
 

@@ -11,19 +11,6 @@ from . import errors
 from ._v03._shapes import DECODE, ENCODE, METHODS, Conversion, card_from_v03
 from .errors import A2AJSONRPCError
 
-__all__ = [
-    "ERRORS_BY_CODE",
-    "ERRORS_BY_REASON",
-    "ERRORS_BY_STATUS",
-    "OPERATIONS",
-    "V03",
-    "V10",
-    "Dialect",
-    "Operation",
-    "convert_checked",
-    "dialect_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Operation:

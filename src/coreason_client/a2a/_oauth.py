@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from anyio import Lock
     from anyio.lowlevel import RunVar
 
-__all__ = ["ClientCredentials", "TokenCache"]
-
 _MAX_RETRIES = 2
 _MAX_MARGIN = 30.0  # seconds before the end in which a token is replaced
 _MAX_MARGIN_SHARE = 0.1  # of the lifetime, for short ones

@@ -36,24 +36,6 @@ from ._v03._rest import V03_REST
 from .errors import A2ANoSupportedInterfaceError, ExtensionSupportRequiredError
 from .types import AgentCard, AgentInterface, Event
 
-__all__ = [
-    "CallInfo",
-    "CallOptions",
-    "EventHook",
-    "Hook",
-    "Hooks",
-    "Options",
-    "ResolverOptions",
-    "card_route",
-    "grpc_route",
-    "hooks_of",
-    "jsonrpc_route",
-    "resolver_options",
-    "rest_route",
-    "trusted_card",
-]
-
-
 logger = logging.getLogger("coreason_client.a2a")
 
 

@@ -68,8 +68,6 @@ from .errors import (
 )
 from .types import Event, Task
 
-__all__ = ["ResubscribeMachine"]
-
 logger = logging.getLogger("coreason_client.a2a")
 
 _CANNOT_SUBSCRIBE = (UnsupportedOperationError, MethodNotFoundError)

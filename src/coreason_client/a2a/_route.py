@@ -37,9 +37,6 @@ from .errors import (
 )
 from .types import Task, TaskState
 
-__all__ = ["AgentRoute", "Interface", "Origins", "headers_refused", "origin_of"]
-
-
 _WRONG_DIALECT_ERRORS = (MethodNotFoundError, VersionNotSupportedError)
 
 

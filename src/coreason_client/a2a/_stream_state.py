@@ -24,15 +24,6 @@ from ._route import AgentRoute
 from .errors import A2AError, A2AResponseTooLargeError
 from .types import Event, Message, Task, UnknownEvent
 
-__all__ = [
-    "ConnectionRecord",
-    "Silence",
-    "StreamOperation",
-    "UnaryBody",
-    "fetch_task_once",
-    "is_keep_alive",
-]
-
 _BUSY = RETRIED_STATUSES - {500}
 
 

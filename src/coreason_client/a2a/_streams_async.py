@@ -20,8 +20,6 @@ from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event, Task
 
-__all__ = ["AsyncEventStream", "run_calls_async"]
-
 
 class AsyncEventStream(EventProgress, AsyncClosing):
     """An async iterator of events that reconnects by itself; iterating raises `A2AError`."""

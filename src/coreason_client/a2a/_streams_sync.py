@@ -22,8 +22,6 @@ from ._resubscribe import ResubscribeMachine
 from .errors import A2AError
 from .types import Event, Task
 
-__all__ = ["EventStream", "run_calls"]
-
 
 class EventStream(EventProgress, Closing):
     """An iterator of events that reconnects by itself; iterating raises `A2AError`."""

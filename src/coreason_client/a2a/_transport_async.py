@@ -43,16 +43,6 @@ from .types import (
     TaskPushNotificationConfig,
 )
 
-__all__ = [
-    "AsyncAuthSender",
-    "AsyncCardSender",
-    "AsyncCardTransport",
-    "AsyncGrpcTransport",
-    "AsyncJsonRpcTransport",
-    "AsyncRestTransport",
-    "AsyncTransport",
-]
-
 
 @runtime_checkable
 class AsyncTransport(Protocol):

@@ -22,14 +22,6 @@ from ._route import AgentRoute
 from .errors import A2AError, A2AJSONRPCError, A2ASSEParseError
 from .types import AgentCard, Event
 
-__all__ = [
-    "HttpTransportBase",
-    "RedactingSender",
-    "TransportCall",
-    "can_stream",
-    "stream_operation",
-]
-
 
 class _SecretValues(Protocol):
     @property

@@ -45,16 +45,6 @@ from .types import (
     TaskPushNotificationConfig,
 )
 
-__all__ = [
-    "CardTransport",
-    "GrpcTransport",
-    "JsonRpcTransport",
-    "RestTransport",
-    "SyncAuthSender",
-    "SyncCardSender",
-    "Transport",
-]
-
 
 @runtime_checkable
 class Transport(Protocol):

@@ -31,8 +31,6 @@ from .types import (
     UnknownEvent,
 )
 
-__all__ = ["BARE", "ENVELOPES", "EVENT_KEYS", "FROM_PYTHON", "bare_event", "event_of", "parse_json"]
-
 EVENT_KEYS: Final = ("artifactUpdate", "statusUpdate", "task", "message")
 # Sets of members that identify an event without a `kind`.
 _SHAPES: Final = (

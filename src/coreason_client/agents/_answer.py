@@ -34,16 +34,6 @@ from ..llm.tools._run_machine import AskModel, RunLimits, RunMachine
 from ..llm.tools._steps_async import AsyncCalls
 from ._output import PARAGRAPH, Reasoning, approval_question, write_text
 
-__all__ = [
-    "AnswerFailed",
-    "AnswerProgress",
-    "AnswerWriter",
-    "ToolRun",
-    "WaitingRun",
-    "added",
-    "waiting_run",
-]
-
 if TYPE_CHECKING:
     from ..llm.tools._perform import AsyncModelClient
     from ..server import AgentStream, AnsweredQuestion, Resumed

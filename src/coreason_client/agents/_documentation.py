@@ -10,8 +10,6 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-__all__ = ["DocumentPage", "Hit", "Index", "Section", "load_pages", "split_page", "words"]
-
 _CHECKOUT = Path(__file__).parents[3]
 # They say again what other pages say, as an introduction, in pictures or as figures.
 _FOR_THE_SITE = {"benchmarks.md", "how-it-works.md", "index.md", "quickstart.md"}

@@ -13,17 +13,6 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 if TYPE_CHECKING:
     from ..server import AgentStream
 
-__all__ = [
-    "MAX_PIECE",
-    "PARAGRAPH",
-    "Reasoning",
-    "TurnOutput",
-    "approval_question",
-    "as_text",
-    "shown",
-    "write_text",
-]
-
 MAX_PIECE = 100_000
 """The characters of one packet, far below what readers accept."""
 PARAGRAPH = "\n\n"

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     _Agent = Callable[[ServiceRequest, AgentStream], Coroutine[Any, Any, None]]
 
-__all__ = ["UnreadableError", "conversation", "earlier_turns", "refusing"]
-
 _PARAGRAPH = "\n\n"
 MEDIA_LENGTH = 4000
 """The characters that an image, a sound or a file counts as at most, however large its data is."""

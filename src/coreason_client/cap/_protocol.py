@@ -40,17 +40,6 @@ from .answer import WITH_REWINDS
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError
 from .position import Bookmark, Position
 
-__all__ = [
-    "DEFAULT_MAX_RETRIES",
-    "DEFAULT_RECONNECT_FOR",
-    "ApiKey",
-    "ApiKeyCredential",
-    "Endpoint",
-    "SyncApiKey",
-    "base_url_of",
-    "reconnect_seconds",
-]
-
 SyncApiKey = str | Callable[[], str]
 ApiKey = CredentialLike
 

@@ -71,8 +71,6 @@ from ._stream_state import (
 from .errors import CAPConnectionError, CAPProtocolError, CAPRuntimeError, CAPStreamReset
 from .position import Position
 
-__all__ = ["ResumeMachine", "is_rewind", "rewind_to_start"]
-
 logger = logging.getLogger("coreason_client.cap")
 
 _CONTENT_PACKETS = (DeltaPacket, EventPacket)

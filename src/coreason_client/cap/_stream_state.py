@@ -30,20 +30,6 @@ from .._retry import parse_seconds
 from .errors import CAPConnectionError, CAPError, CAPRuntimeError, CAPStreamReset, CAPTimeoutError
 from .position import Position
 
-__all__ = [
-    "NO_DETAILS",
-    "FailureDetails",
-    "Numbering",
-    "SequenceNumbers",
-    "StreamErrors",
-    "describe_request",
-    "describe_response",
-    "details_of",
-    "ended_with",
-    "is_position_gone",
-]
-
-
 # The sequence numbers that have arrived in one stream. Pure.
 #
 # A server may leave numbers out, so a number that is not above the last one need not be a

@@ -22,8 +22,6 @@ from .position import Position
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 
-__all__ = ["AsyncChatStream", "AsyncConversationStream", "AsyncPacketStream"]
-
 
 class AsyncPacketStream(PacketProgress, AsyncClosing):
     """An async iterator of packets that reconnects by itself; CLOSE comes last.

@@ -24,8 +24,6 @@ from .position import Position
 
 Piece = TypeVar("Piece", bound="str | Rewound")
 
-__all__ = ["ChatStream", "ConversationStream", "PacketStream"]
-
 
 class PacketStream(PacketProgress, Closing):
     """An iterator of packets that reconnects by itself; CLOSE comes last.

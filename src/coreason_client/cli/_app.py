@@ -23,8 +23,6 @@ from .serve import EPILOG as SERVE_EPILOG
 from .serve import ServeCommand, serve
 from .store import app as store
 
-__all__ = ["CommandGroup", "app"]
-
 
 class CommandGroup(TyperGroup):
     """Finds `llm logs` beside `llm`, which takes any other words as a question."""

@@ -16,20 +16,6 @@ from .._http._checks import check_url
 from ._text import encodable
 from .exits import ExitCode, Failure
 
-__all__ = [
-    "MAX_ATTACHED_BYTES",
-    "AttachFailure",
-    "Attached",
-    "FileBytes",
-    "FileText",
-    "file_content",
-    "read_attached",
-    "text_in",
-    "type_of_content",
-    "type_of_name",
-]
-
-
 # The first bytes of a file, the offset of further bytes, and these bytes.
 _MAGIC: tuple[tuple[bytes, int, bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, b"", "image/png"),

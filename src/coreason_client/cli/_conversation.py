@@ -26,8 +26,6 @@ from .prompt import (
     parse_line,
 )
 
-__all__ = ["Others", "Partner", "Transcript", "TranscriptTurn", "converse"]
-
 # The file of /save
 
 

@@ -20,8 +20,6 @@ from .a2a._agent import AgentOptions
 from .a2a._connect import client_from, fetch_card
 from .exits import ExitCode, Failure
 
-__all__ = ["InspectOptions", "Protocol", "find_target"]
-
 Protocol: TypeAlias = Literal["cap", "a2a"]
 
 _NO_KEY = "anonymous"  # the client requires a key; a service without keys accepts any

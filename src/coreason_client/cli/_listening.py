@@ -17,8 +17,6 @@ from .._host_port import host_port
 from ._options import usage_error
 from .exits import Failure
 
-__all__ = ["ListenAddress", "has_desktop", "listen_errors", "open_browser"]
-
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 
     from ..agents.llm import Agent
 
-__all__ = [
-    "create_client",
-    "load_agent",
-    "load_object",
-    "model_agent",
-    "require_llm",
-    "require_server",
-    "with_option_names",
-]
-
 logger = logging.getLogger("coreason_client.cli")
 
 

@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from .output import LogHandler
 
-__all__ = ["JsonFormatter", "LogFormat", "TextFormatter", "show_logs", "show_server_logs"]
-
 # Formatters; neither of them raises
 
 _MAX_DEPTH = 5

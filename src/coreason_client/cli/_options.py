@@ -12,21 +12,6 @@ from coreason_client import ArgumentError
 
 from .exits import ExitCode, Failure
 
-__all__ = [
-    "Attach",
-    "BaseUrl",
-    "System",
-    "Verbose",
-    "is_from_environment",
-    "is_given",
-    "parse_duration",
-    "reject_system",
-    "set_parameters",
-    "usage_error",
-    "value_source",
-]
-
-
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd]?)", re.ASCII)
 

@@ -19,8 +19,6 @@ import typer
 from .exits import ExitCode, Failure
 from .output import print_stderr
 
-__all__ = ["FIRST_BYTE_TIMEOUT", "TextArguments", "joined_words", "question"]
-
 FIRST_BYTE_TIMEOUT = 10.0
 
 TextArguments = Annotated[

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-__all__ = ["as_local_time", "encodable", "shortened", "usage_event_line", "usage_line"]
-
 
 def usage_event_line(event: Mapping[str, Any]) -> str | None:
     """Return the line for a USAGE event, or None for any other event."""

@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Kind", "user_file", "user_folder"]
-
 Kind = Literal["config", "data", "state"]
 
 _UNIX = {"config": ".config", "data": ".local/share", "state": ".local/state"}

@@ -25,8 +25,6 @@ from ..server.page import BEARER_OPTION, KEY_MARK, CurlOption, PageConfig
 from ._a2a_packets import A2AConversation, A2APackets, Payload, error_of
 from .target import A2ATarget
 
-__all__ = ["A2ABackend", "A2ABridge", "curl_option"]
-
 _CANCEL_GRACE: Final = 5.0
 
 

@@ -32,8 +32,6 @@ from coreason_client.a2a import (
 )
 from coreason_manifest.definitions.presentation import ErrorSeverity, StreamError, StreamOpCode
 
-__all__ = ["A2AConversation", "A2APackets", "Payload", "error_of"]
-
 Payload: TypeAlias = tuple[StreamOpCode, Any]
 """The op and the payload of a packet that is to be written."""
 

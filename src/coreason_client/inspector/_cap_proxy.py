@@ -30,8 +30,6 @@ from ..server.http._stream_response import disconnected
 from ..server.page import BEARER_OPTION, PageConfig
 from .target import CAPTarget
 
-__all__ = ["CAPProxy", "request_headers", "response_headers"]
-
 logger = logging.getLogger("coreason_client.inspector")
 
 _MAX_BODY_BYTES: Final = 4 * 1024 * 1024

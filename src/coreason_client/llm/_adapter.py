@@ -23,9 +23,6 @@ from .types import (
     ToolCallDelta,
 )
 
-__all__ = ["Adapter", "AnswerReader", "Fields", "Piece", "Rule"]
-
-
 Piece: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | CitationDelta
 """A delta before the end of a stream."""
 

@@ -10,29 +10,6 @@ from uuid import uuid4
 from ._json import parse_or_none, text
 from .types import Citation, Media, ProviderToolResult, Usage
 
-__all__ = [
-    "NO_USAGE",
-    "Billing",
-    "End",
-    "EventsLost",
-    "FaultReceived",
-    "Malformed",
-    "ModelAnswer",
-    "ProviderFault",
-    "RawToolCall",
-    "Tokens",
-    "add_usages",
-    "audio_of",
-    "estimate",
-    "estimate_bytes",
-    "estimate_text",
-    "image_at",
-    "joined_audio",
-    "media_of",
-    "new_call_id",
-    "says_the_same",
-]
-
 End: TypeAlias = Literal["stop", "length", "tool_calls", "filtered", "paused"]
 """The reason why an answer ended."""
 

@@ -41,8 +41,6 @@ from .types import (
     UsageDelta,
 )
 
-__all__ = ["AnswerMachine", "RawEvents"]
-
 if TYPE_CHECKING:
     from .router._cached_answer import CachedAnswer
 

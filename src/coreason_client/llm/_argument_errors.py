@@ -6,16 +6,6 @@ from typing import Any
 from ..errors import ArgumentError, shown_value
 from .errors import LLMRequestError
 
-__all__ = [
-    "AnswerDict",
-    "check_text",
-    "invalid",
-    "is_encodable",
-    "is_number",
-    "quoted",
-    "unknown_option",
-]
-
 _CLIENT = "it is an argument of the client: LLMClient({}=…)"
 _INSTEAD = {
     "stream": "call stream() or stream_sync() in place of generate() to get a stream",

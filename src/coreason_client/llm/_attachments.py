@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from ._call import mime_type_of
 from .errors import LLMRequestError
 
-__all__ = ["BINARY", "MAX_FILE_BYTES", "Attachment", "attachment", "file_name", "read_bytes"]
-
 BINARY = (bytes, bytearray, Path)
 """The types of binary values in messages."""
 

@@ -43,18 +43,6 @@ from .providers.batches import (
 )
 from .types import Response
 
-__all__ = [
-    "BatchCore",
-    "BatchResult",
-    "Polling",
-    "ResultsMachine",
-    "batch_format",
-    "batch_requests",
-    "first_plan",
-    "read_batch",
-    "submit_flow",
-]
-
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _NOT_CREATED = frozenset({429, 503, 529})  # the same request may succeed later
 _POLLING = Backoff(first=5.0, longest=60.0, spread=0.25)

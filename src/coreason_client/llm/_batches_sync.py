@@ -18,10 +18,6 @@ from ._returned import ClientBase
 from .providers.batches import FoundBatch
 from .types import BatchStatus
 
-__all__ = [
-    "Batch",
-]
-
 _DAY = 86_400.0
 
 

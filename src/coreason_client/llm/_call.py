@@ -14,25 +14,6 @@ from pydantic_core import to_json
 from ._argument_errors import invalid
 from .types import Message
 
-__all__ = [
-    "DEFAULT_EMBEDDING_MODEL",
-    "DEFAULT_MODEL",
-    "KEEP_INVALID_CALLS",
-    "ModelCall",
-    "PromptCache",
-    "Schema",
-    "audio_format",
-    "cache_key",
-    "cached_lists",
-    "check_prompt_cache",
-    "data_of",
-    "extension_of",
-    "is_pydantic_model",
-    "is_text",
-    "mime_type_of",
-    "text_of",
-]
-
 if TYPE_CHECKING:
     from mimetypes import MimeTypes
 

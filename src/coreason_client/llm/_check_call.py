@@ -13,18 +13,6 @@ from ._response_format import check_response_format
 from .errors import LLMRequestError
 from .types import OnBreak, ReasoningEffort
 
-__all__ = [
-    "CheckedTools",
-    "check_arguments",
-    "check_budget_key",
-    "check_call",
-    "check_flag",
-    "check_on_break",
-    "check_tool_choice",
-    "check_tools",
-    "is_provider_tool",
-]
-
 _NUMBERS = (int, float)  # a constant, because `int | float` would build a union on every call
 _MOST_TOKENS = 2**31 - 1
 _ON_BREAK = get_args(OnBreak)

@@ -16,15 +16,6 @@ from ._attachments import BINARY, Attachment, attachment, file_name, read_bytes
 from ._call import audio_format, extension_of
 from .errors import LLMRequestError
 
-__all__ = [
-    "RESPONSE_KEYS",
-    "CheckedMessages",
-    "check_messages",
-    "check_next_messages",
-    "check_part",
-    "listed",
-]
-
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _KEYS: dict[str, frozenset[str]] = {
     "system": frozenset({"role", "content", "name"}),

@@ -8,8 +8,6 @@ from pydantic_core import to_json
 from ._json import count, text
 from .types import Citation, ProviderToolResult
 
-__all__ = ["Kind", "citation", "joined", "sources_of", "texts", "tool_result"]
-
 Kind: TypeAlias = Literal[
     "web_search", "web_fetch", "file_search", "code_execution", "mcp", "other"
 ]

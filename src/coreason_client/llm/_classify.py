@@ -45,16 +45,6 @@ from .errors import (
 )
 from .types import Usage
 
-__all__ = [
-    "FailedAttempt",
-    "answer_failure",
-    "connection_failure",
-    "http_failure",
-    "is_overflow",
-    "malformed_failure",
-    "request_id",
-]
-
 _BY_CODE: Mapping[str, type[LLMError]] = {
     # OpenAI and compatible providers
     "invalid_api_key": LLMAuthenticationError,

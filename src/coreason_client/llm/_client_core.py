@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from .router.cache import ResponseCache
     from .router.deployments import Router
 
-__all__ = ["ClientCore", "batch_plans", "check_model_name", "side_route"]
-
 _MAX_ROUTES = 256
 _OPTIONS = frozenset(CallOptions.__annotations__)
 _BATCH_DEFAULTS = {"messages": None, "tools": None, "temperature": 0.7, "max_tokens": 2000}

@@ -23,29 +23,6 @@ from ._route import ModelRoute
 from .errors import LLMRequestError
 from .types import Citation, CitationDelta, Message, TextDelta
 
-__all__ = [
-    "FIELDS",
-    "RESUMABLE_SECONDS",
-    "Continuation",
-    "accepts_prefix",
-    "background_body",
-    "cancel_url",
-    "check_continuation",
-    "check_resume",
-    "continuation_base",
-    "continuation_fields",
-    "continued",
-    "continued_call",
-    "corrected_call",
-    "has_background",
-    "is_plain_text",
-    "poll_url",
-    "prefix_of",
-    "resume_url",
-    "sent_messages",
-    "without_range",
-]
-
 FIELDS: Mapping[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 """The fields of a request to vLLM and llama.cpp whose last message is to be continued."""
 

@@ -24,17 +24,6 @@ from ._answer import Billing, Tokens
 from ._json import items, mapping, text
 from .types import Usage
 
-__all__ = [
-    "DeferredPrice",
-    "PricesAction",
-    "batch_cost",
-    "cost",
-    "load_prices",
-    "prices_loaded",
-    "with_billing",
-    "with_iterations",
-]
-
 # Prices by the time of day change on the half hour.
 _SLOT_SECONDS = 1800
 _DIGITS = 10  # after the point of a dollar amount: finer than the price of any token

@@ -13,8 +13,6 @@ from ._route import ModelRoute
 from .providers import ADAPTERS
 from .types import TokenCount
 
-__all__ = ["count_plan", "estimated_count", "read_count"]
-
 _GENERATE = ":generateContent"
 # The end of the URL, and the fields of a request that may be sent.
 _COUNTS = {

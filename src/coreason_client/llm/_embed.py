@@ -22,9 +22,6 @@ from .errors import LLMRequestError
 from .providers.embeddings import EMBEDDINGS, EmbedCall, EmbedFormat
 from .types import EmbeddingResponse, Usage
 
-__all__ = ["EmbedPlan", "check_embed", "embed_flow", "embed_format", "joined", "read_embeddings"]
-
-
 # Vectors with another number of dimensions than requested would be wrong.
 _REQUIRED = frozenset(
     {

@@ -25,8 +25,6 @@ from ..sse import ServerSentEvent
 from ._answer import FaultReceived, Malformed, ProviderFault
 from ._json import mapping, parse_or_none, text
 
-__all__ = ["EventFrames", "EventMessage", "EventStreamDecoder", "EventStreamError", "HeaderValue"]
-
 HeaderValue: TypeAlias = bool | int | bytes | str | datetime | UUID
 
 _PRELUDE = Struct(">III")

@@ -28,16 +28,6 @@ from .errors import LLMRequestError
 from .providers.anthropic import FILES_BETA
 from .types import Message
 
-__all__ = [
-    "ReadFile",
-    "delete_plan",
-    "form_plan",
-    "read_id",
-    "read_json",
-    "upload_flow",
-    "upload_plan",
-]
-
 _PROVIDERS = ("openai", "anthropic", "gemini")
 _UPLOAD = "X-Goog-Upload-"
 _ANY_TYPE = "application/octet-stream"

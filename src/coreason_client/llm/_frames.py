@@ -12,15 +12,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..sse import ServerSentEvent, SSEDecoder, SSEEventTooLarge
 
-__all__ = [
-    "MAX_ANSWER_BYTES",
-    "FrameDecoder",
-    "FrameTooLarge",
-    "Framing",
-    "LineDecoder",
-    "LineTooLong",
-]
-
 if TYPE_CHECKING:
     from ._eventstream import EventFrames
 

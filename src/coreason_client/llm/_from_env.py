@@ -17,16 +17,6 @@ from .providers.profiles import PROFILES
 if TYPE_CHECKING:
     from .settings import Configuration
 
-__all__ = [
-    "SharedClients",
-    "client_arguments",
-    "environment_arguments",
-    "import_async_client",
-    "missing_extra",
-    "read_configuration",
-    "shared_client",
-]
-
 ClientT = TypeVar("ClientT", bound=ClientCore)
 
 

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from .tools.mcp import MCPServer
     from .tools.tool import Tool
 
-__all__ = [
-    "count_tokens_sync",
-    "embed_sync",
-    "generate_sync",
-    "models_sync",
-    "run_stream_sync",
-    "run_sync",
-    "stream_sync",
-]
-
 
 def generate_sync(
     messages: Messages,

@@ -6,8 +6,6 @@ from typing import Any
 
 from .._fallback import report_fallback
 
-__all__ = ["environment_reader", "fail_readers", "request_function", "unread_bytes"]
-
 
 def request_function(session: Any) -> Callable[..., Awaitable[Any]]:
     """Return the coroutine function behind `ClientSession.request`.

@@ -10,26 +10,6 @@ from pydantic_core import from_json, to_json
 from .errors import LLMRequestError
 from .types import Delta, Restarted, TextDelta
 
-__all__ = [
-    "GrowingValue",
-    "clean_text",
-    "codes",
-    "count",
-    "encode",
-    "encode_body",
-    "error_reason",
-    "http_status",
-    "is_finite",
-    "items",
-    "mapping",
-    "parse",
-    "parse_or_none",
-    "text",
-    "with_extra",
-    "with_query",
-    "without_lone_surrogates",
-]
-
 _EMPTY: Mapping[str, Any] = {}
 _MAX_COUNT = 2**53  # above it, a float is not exact
 _SURROGATE = re.compile("[\ud800-\udfff]")

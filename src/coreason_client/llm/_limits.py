@@ -26,8 +26,6 @@ from ._route import ModelRoute
 from .errors import LLMError
 from .types import Usage
 
-__all__ = ["AttemptGate", "CallLimits", "LimitReservation", "PlanT", "RateLimits"]
-
 _MINUTE = 60.0
 _MAX_ENTRIES = 1024  # above it, entries that are close together are merged
 

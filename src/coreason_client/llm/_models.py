@@ -14,8 +14,6 @@ from .errors import LLMRequestError
 from .providers.model_lists import MODEL_LISTS, ModelFormat, ModelPage
 from .types import ModelInfo
 
-__all__ = ["ModelsPlan", "models_flow", "read_page"]
-
 _MAX_PAGES = 100  # a server that sends more repeats itself
 
 

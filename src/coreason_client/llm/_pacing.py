@@ -20,8 +20,6 @@ from heapq import heappop, heappush, heapreplace
 from .. import _ownership
 from ._route import ModelRoute
 
-__all__ = ["CallPace", "DeploymentPace", "Paces"]
-
 _BURST = 50  # requests at a time
 _FIRST_RATE = 250.0  # requests per second after the burst
 _SECOND = 1.0

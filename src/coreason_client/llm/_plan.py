@@ -38,21 +38,6 @@ from ._route import ModelRoute
 from .credentials import Key, KeyProvider, check_key_of, key_secrets
 from .errors import LLMAuthenticationError, LLMError, LLMRequestError
 
-__all__ = [
-    "CallPlan",
-    "FetchKey",
-    "KeyFetcher",
-    "Pricing",
-    "RequestPlan",
-    "ResumedPlan",
-    "SideDelete",
-    "SideGet",
-    "SidePlan",
-    "estimated_prompt",
-    "fit_call",
-    "with_arguments",
-]
-
 # Keys that a callable returns.
 #
 # * The callable is called before the first attempt with a model, and once more if the provider

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["ProviderProfile"]
-
 Auth: TypeAlias = Literal["bearer", "api-key", "x-api-key", "x-goog-api-key"]
 
 

@@ -29,8 +29,6 @@ from ._reply import partial
 from .errors import LLMError
 from .types import Delta, PartialResponse, Restarted
 
-__all__ = ["Recovery"]
-
 _CANCEL_TIMEOUTS = Timeouts(3.0, 3.0, 3.0, 3.0)
 
 

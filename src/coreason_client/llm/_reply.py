@@ -60,24 +60,6 @@ from .types import (
     Usage,
 )
 
-__all__ = [
-    "JSONReply",
-    "ReadReply",
-    "add_before",
-    "assemble",
-    "call_flow",
-    "dump_tokens",
-    "generate_flow",
-    "json_reply",
-    "parse_content",
-    "partial",
-    "read_answer",
-    "read_reply",
-    "reply_reader",
-    "usage_of",
-    "wrong_body",
-]
-
 Value = TypeVar("Value")
 ReadReply = Callable[..., Value | FailedAttempt]
 

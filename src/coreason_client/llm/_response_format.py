@@ -16,8 +16,6 @@ from ._call import Schema, is_pydantic_model
 from ._json import ANSWER_KEY
 from .errors import LLMRequestError
 
-__all__ = ["check_response_format", "format_name", "parse_answer"]
-
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]", re.ASCII)
 _MODULES = re.compile(r"(?:\w+\.)+(?=\w)")
 

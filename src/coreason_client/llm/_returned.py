@@ -10,8 +10,6 @@ from .._drive_sync import Closing
 from ._argument_errors import AnswerDict
 from .types import Measured
 
-__all__ = ["AsyncClientBase", "AsyncStreamBase", "ClientBase", "StreamBase"]
-
 Returned = TypeVar("Returned", bound=Measured)
 
 

@@ -54,19 +54,6 @@ from .providers import ADAPTERS
 from .providers._claude import BEFORE_4_6, CLAUDE_ON_VERTEX
 from .providers.profiles import COMPATIBLE, PROFILES
 
-__all__ = [
-    "ModelRoute",
-    "Target",
-    "Wire",
-    "check_base_url",
-    "check_by_provider",
-    "check_provider",
-    "check_wire",
-    "known_host",
-    "profile_on_wire",
-    "provider_prefix",
-]
-
 Checked = TypeVar("Checked")
 
 _BY_NAME: Mapping[str, ProviderProfile] = {

@@ -12,8 +12,6 @@ from .._http._types import Headers, ResponseHead
 from .._retry import parse_seconds, retry_after
 from ._answer import ProviderFault
 
-__all__ = ["reset_seconds", "server_delay"]
-
 _LIMITS = (
     *(f"x-ratelimit-{{}}-{limit}" for limit in ("requests", "tokens")),
     *(

@@ -32,15 +32,6 @@ from .._http._types import (
 from .._ownership import PerLoop
 from ._internals import fail_readers, request_function, unread_bytes
 
-__all__ = [
-    "NO_LIMIT",
-    "AsyncHTTPSession",
-    "AsyncHTTPSessions",
-    "ReceivedHeaders",
-    "TimeLimit",
-    "TimeLimits",
-]
-
 _KEEP_ALIVE = 60.0
 _CHUNK = 65_536
 _END_WAIT = 0.05  # seconds to wait for the end of a body after its answer

@@ -8,8 +8,6 @@ from .. import _ownership
 from .._http._sync import SyncResponse, SyncSender
 from .._http._types import Request
 
-__all__ = ["HTTPSession", "HTTPSessions"]
-
 _END_WAIT = 0.05  # seconds to wait for the end of a body after its answer
 _NO_WAIT = nullcontext()
 

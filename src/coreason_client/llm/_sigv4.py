@@ -17,8 +17,6 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from .._http._types import DEFAULT_PORTS
 
-__all__ = ["Scope", "signed_headers"]
-
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _UNRESERVED = "-_.~"  # besides letters and digits
 

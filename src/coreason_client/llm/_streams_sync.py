@@ -13,10 +13,6 @@ from ._returned import StreamBase
 from .errors import LLMError, LLMRequestError
 from .types import Delta, Parsed, Response, TextDelta, Usage
 
-__all__ = [
-    "LLMStream",
-]
-
 
 class LLMStream(StreamBase, Generic[Parsed]):
     """An iterator of deltas; iterating may raise `LLMError`.

@@ -10,8 +10,6 @@ from weakref import WeakKeyDictionary
 
 from .log.base import StreamLog
 
-__all__ = ["agent_name", "default_agent_id", "warn_if_shared"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _MAIN = ("__main__", "__mp_main__")  # the second one is in processes that multiprocessing starts

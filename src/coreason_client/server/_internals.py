@@ -11,18 +11,6 @@ from typing import Any
 
 from .._fallback import report_fallback
 
-__all__ = [
-    "SEND",
-    "DisconnectWatch",
-    "HeldHead",
-    "direct_writer",
-    "exit_check",
-    "protocol_factory",
-    "response_cycle",
-    "sets_servers",
-    "signalled_server",
-]
-
 _CYCLES = (
     ("uvicorn.protocols.http.h11_impl", "RequestResponseCycle"),
     ("uvicorn.protocols.http.httptools_impl", "RequestResponseCycle"),

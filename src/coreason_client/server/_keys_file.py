@@ -25,8 +25,6 @@ from ..errors import ArgumentError
 from ._private_file import Version, file_error, private_lines, read_private_file, version_of
 from .http._auth import Keys
 
-__all__ = ["KeysFile", "Settling", "ValidFile", "parse_keys"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _ARGUMENT = "api_keys_file"

@@ -3,21 +3,6 @@
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
-__all__ = [
-    "ANONYMOUS",
-    "ARTIFACT",
-    "AUTH_REQUIRED",
-    "INPUT_REQUIRED",
-    "MESSAGE",
-    "QUESTION",
-    "REJECTED",
-    "Principal",
-    "approval_question",
-    "full_principal",
-    "parse_principal",
-    "ticket_principal",
-]
-
 ARTIFACT: Final = "ARTIFACT"
 """The type of the EVENT packet with an artifact of the agent."""
 AUTH_REQUIRED: Final = "auth_required"

@@ -12,8 +12,6 @@ from typing import Final, TypeVar
 
 from .._ownership import PerLoop
 
-__all__ = ["LARGE_BODY", "off_loop"]
-
 LARGE_BODY: Final = 32 * 1024
 """JSON with more bytes is parsed and written in the thread."""
 

@@ -7,20 +7,6 @@ from typing import Annotated, Literal, TypeAlias, TypeVar, get_args, get_origin,
 
 from ..errors import ArgumentError
 
-__all__ = [
-    "A2A_PATH",
-    "CARD_PATH",
-    "FIRST_PARTS",
-    "PATHS",
-    "OnBusy",
-    "Options",
-    "check_api_path",
-    "check_max_tool_result",
-    "check_root_path",
-    "option_names",
-    "protocol_settings",
-]
-
 T = TypeVar("T")
 OnBusy: TypeAlias = Literal["parallel", "wait", "reject", "interrupt"]
 """What happens to a message while an earlier one of its conversation is being answered."""

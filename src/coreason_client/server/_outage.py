@@ -1,7 +1,5 @@
 """Rate limit for reports about a recurring job that keeps failing. Pure."""
 
-__all__ = ["Outage"]
-
 _REPORT_EVERY = 60.0  # seconds
 
 

@@ -9,8 +9,6 @@ from typing import TypeAlias
 
 from ..errors import ArgumentError
 
-__all__ = ["Version", "file_error", "private_lines", "read_private_file", "version_of"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _MAX_BYTES = 1024 * 1024

@@ -22,8 +22,6 @@ from collections.abc import Sequence
 
 from ._event import ServerSentEvent, SSEEventTooLarge, new_event
 
-__all__ = ["LONGEST_FIELD_PREFIX", "Block", "Template", "learn", "parse_retry", "read_blocks"]
-
 LONGEST_FIELD_PREFIX = len(b"retry: ")
 # A longer number is not a sensible time, and `int` is slow for many digits or rejects them.
 _MAX_RETRY_DIGITS = 18

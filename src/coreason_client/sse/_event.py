@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 from ..errors import ArgumentError, CoreasonError
 
-__all__ = ["SSEEventTooLarge", "ServerSentEvent", "encode_comment", "encode_event", "new_event"]
-
 
 class ServerSentEvent:
     """One event; its text is decoded when it is accessed.

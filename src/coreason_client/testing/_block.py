@@ -6,8 +6,6 @@ from typing import Self
 
 from ._loopback import HTTPRequest, LoopbackServer, ResponseWriter
 
-__all__ = ["BlockInThread", "LoopbackBlock", "report"]
-
 
 class LoopbackBlock(ABC):
     """Serves with `_handle` while it is used with `with` or `async with`.

@@ -15,17 +15,6 @@ from urllib.parse import SplitResult, urlsplit
 from ..errors import ArgumentError
 from ._loopback import ServerThread, reset
 
-__all__ = [
-    "ALL_FAULTS",
-    "ChaosFault",
-    "ChaosPlan",
-    "ChaosProxy",
-    "ConnectionPlan",
-    "FixedPlan",
-    "Pipe",
-    "Streams",
-]
-
 ChaosFault: TypeAlias = Literal["cut", "delay", "reset", "split", "stall"]
 
 ALL_FAULTS: Final[tuple[ChaosFault, ...]] = get_args(ChaosFault)

@@ -7,8 +7,6 @@ from typing import Any
 from coreason_manifest.definitions.presentation import StreamOpCode, StreamPacket
 from coreason_manifest.definitions.rewind import valid_packets
 
-__all__ = ["assert_exactly_once"]
-
 _MAX_NAMED = 5  # of one kind of problem; a stream that is lost as a whole has thousands
 _AROUND = 20  # characters that are shown on each side of a difference
 

@@ -27,9 +27,6 @@ from ._received import packet_of, split_events  # isort: skip
 if TYPE_CHECKING:
     from ..a2a.types import AgentCard
 
-__all__ = ["A2ARequest", "FakeA2A", "fake_a2a", "request_of"]
-
-
 Binding = Literal["JSONRPC", "HTTP+JSON"]
 
 _CARD = re.compile(r"/\.well-known/agent(?:-card)?\.json$")

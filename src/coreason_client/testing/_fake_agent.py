@@ -16,8 +16,6 @@ from ._script import Script, as_player
 from ..server import AgentApp, AgentStream, RunningServer, running  # isort: skip
 from ._received import ABORT, ReceivedRequest, RecordingApp  # isort: skip
 
-__all__ = ["FakeAgent", "InProcessTransport", "fake_agent"]
-
 # A test must not wait for an agent that its client has left.
 _QUICK_END = {"drain_timeout": 0.1, "cancel_grace": 1.0}
 

@@ -23,8 +23,6 @@ from ._models._vectors import embeddings_reply, model_list_reply
 from ._models._wire import Chunk, Wire, WireTurn, before_break, dumped, script_of
 from ._secret_names import HiddenHeaders
 
-__all__ = ["FakeModel", "background_at", "embeddings_at", "fake_model", "model_list_at", "wire_at"]
-
 _KEY = "sk-of-the-fake-model"
 _MODEL = "fake-model"
 _JSON = ("content-type", "application/json")

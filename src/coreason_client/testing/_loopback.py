@@ -16,20 +16,6 @@ from functools import partial
 from http.client import responses as _PHRASES  # noqa: N812 - a table
 from typing import Any
 
-__all__ = [
-    "HTTPHead",
-    "HTTPRequest",
-    "Handler",
-    "LoopbackServer",
-    "MalformedHTTP",
-    "ResponseWriter",
-    "ServerThread",
-    "loopback_socket",
-    "read_body",
-    "read_head",
-    "reset",
-]
-
 _MAX_HEAD = 1024 * 1024
 _JOIN_TIMEOUT = 10.0
 _CLOSE_TIMEOUT = 1.0

@@ -15,8 +15,6 @@ from typing import Any
 
 from ..errors import CoreasonError
 
-__all__ = ["NetworkBlocked", "no_network"]
-
 _lock = threading.Lock()
 _guards = 0
 _installed = False

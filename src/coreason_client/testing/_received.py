@@ -11,8 +11,6 @@ from uuid import UUID
 from ..server._internals import response_cycle
 from ._secret_names import HiddenHeaders
 
-__all__ = ["ABORT", "ReceivedRequest", "RecordingApp", "last_packet", "packet_of", "split_events"]
-
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]

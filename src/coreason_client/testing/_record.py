@@ -13,8 +13,6 @@ from ._recording._file import BASE, End, RecordedChunk, RecordedExchange, Record
 from ._recording._secrets import environment_secrets, without_secrets
 from ._recording._upstream import Unreachable, Upstream
 
-__all__ = ["Recorder", "record"]
-
 _DROPPED = frozenset(
     {
         # About one connection or one version of a library, so they differ between recordings.

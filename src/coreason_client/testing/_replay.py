@@ -19,18 +19,6 @@ from ._recording._file import BASE, RecordedExchange, Recording, RecordingError,
 from ._recording._secrets import replace_spans, spans_of, without_secrets
 from ._secret_names import MASK
 
-__all__ = [
-    "RecordedMatch",
-    "Replay",
-    "StartRecording",
-    "differences",
-    "find",
-    "recorded",
-    "recordings_of_test",
-    "replay",
-    "same_id",
-]
-
 _STATUS = 501  # no client of ours repeats it, unlike 500 and 503
 
 

@@ -27,21 +27,6 @@ try:
 except MissingExtraError:
     raise MissingExtraError("coreason_client.testing.fake_agent", "server") from None
 
-__all__ = [
-    "Item",
-    "Player",
-    "Script",
-    "artifact",
-    "as_player",
-    "ask",
-    "delay",
-    "disconnect",
-    "fail",
-    "message",
-    "reject",
-    "status",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:

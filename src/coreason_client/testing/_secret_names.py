@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 
 from .._secret import header_secrets
 
-__all__ = ["MASK", "HiddenHeaders", "is_secret_header", "is_secret_name"]
-
 MASK = "***"
 """Stands for a secret that was removed."""
 

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from .. import _clock
 from ..errors import ArgumentError
 
-__all__ = ["VirtualClock", "virtual_clock"]
-
 
 class VirtualClock:
     """The waits that were skipped, and a method that lets time pass."""

@@ -100,6 +100,3 @@ def _explain_one(problem: ErrorDetails) -> str:
         context = problem["ctx"]
         message = f"{context['discriminator']} must be one of {context['expected_tags']}"
     return f"{location[:_MAX_LOCATION]}: {message}"
-
-
-__all__ = ["CoReasonBaseModel", "Id", "StrictModel", "Timestamp", "explain", "utc_now"]

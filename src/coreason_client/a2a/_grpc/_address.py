@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from ..._host_port import host_port
 from ..._http._checks import check_url, wrong_url
 
-__all__ = ["grpc_url", "is_installed", "target_of"]
-
 _SCHEMES = {"grpc": "http", "grpcs": "https", "http": "http", "https": "https"}
 _DNS = re.compile(r"dns:(?:///)?")
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})

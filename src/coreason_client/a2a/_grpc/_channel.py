@@ -54,22 +54,6 @@ from ._status import (
     retry_seconds,
 )
 
-__all__ = [
-    "STREAM_HEAD",
-    "GrpcCall",
-    "GrpcChannel",
-    "GrpcRequest",
-    "answer_in",
-    "delay_field",
-    "error_event",
-    "event_content",
-    "message_event",
-    "query_failure",
-    "status_from",
-    "stream_failure",
-    "unary_head",
-]
-
 
 @dataclass(slots=True)
 class GrpcRequest(Request):

@@ -28,22 +28,6 @@ from ._channel import (
 from ._messages import metadata_from_headers
 from ._status import GrpcStatus
 
-__all__ = [
-    "FORK_SUPPORT",
-    "ChannelKey",
-    "ForkSupport",
-    "GrpcResponseBase",
-    "GrpcSenderBase",
-    "channel_key",
-    "channel_options",
-    "connect_failure",
-    "connect_timeout",
-    "credentials_for",
-    "metadata_of",
-    "new_channel",
-    "status_of",
-]
-
 _OFF = ("0", "false", "no")
 
 

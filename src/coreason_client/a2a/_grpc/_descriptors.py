@@ -1,7 +1,5 @@
 """Generated from the `.proto` files by `make proto`; do not edit."""
 
-__all__ = ["FILES"]
-
 # Serialised `FileDescriptorProto` messages in base64, by the name of the file.
 FILES = {
     "rpc.proto": (

@@ -16,8 +16,6 @@ import grpc  # type: ignore[import-untyped]
 
 from ..._fallback import report_fallback
 
-__all__ = ["READY", "UNREACHABLE", "connecting_state", "wait_for_change"]
-
 READY = grpc.ChannelConnectivity.READY.value[0]
 UNREACHABLE = frozenset(
     {

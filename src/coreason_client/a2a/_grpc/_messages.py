@@ -33,21 +33,6 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ._descriptors import FILES
 
-__all__ = [
-    "JSON",
-    "SERVICES",
-    "GrpcMethod",
-    "MessageType",
-    "extensions_in",
-    "message_type",
-    "metadata_from_headers",
-    "method_descriptors",
-    "methods_of",
-    "parse_message",
-    "to_json_object",
-    "to_message",
-]
-
 MessageType: TypeAlias = Any
 """A class of protobuf messages; it is made at run time, so type checkers do not know its fields."""
 

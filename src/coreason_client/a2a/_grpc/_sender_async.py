@@ -35,8 +35,6 @@ from ._connection import (
     new_channel,
 )
 
-__all__ = ["AsyncGrpcResponse", "AsyncGrpcSender"]
-
 _READY = grpc.ChannelConnectivity.READY
 _FAILED = frozenset({grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN})
 

@@ -34,8 +34,6 @@ from ._connection import (
 )
 from ._internals import READY, UNREACHABLE, connecting_state, wait_for_change
 
-__all__ = ["GrpcSender", "SyncGrpcResponse"]
-
 _LONGEST_WAIT = 0.2
 
 

@@ -21,19 +21,6 @@ from .._dialects import ERRORS_BY_REASON
 from ..errors import A2AJSONRPCError, reason_of
 from ._messages import JSON, message_type, parse_message, to_json_object
 
-__all__ = [
-    "DETAILS_KEY",
-    "DOMAIN",
-    "STATUS_NUMBERS",
-    "GrpcStatus",
-    "error_from_object",
-    "error_object",
-    "http_status",
-    "retry_seconds",
-    "status_from_error",
-    "status_with_delay",
-]
-
 DETAILS_KEY = "grpc-status-details-bin"
 DOMAIN = "a2a-protocol.org"
 

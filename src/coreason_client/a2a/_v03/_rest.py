@@ -47,8 +47,6 @@ from ._shapes import (
     without_none,
 )
 
-__all__ = ["V03_GRPC", "V03_REST", "protocol_error"]
-
 _PUSH_NAME = re.compile(r"tasks/([^/]+)/pushNotificationConfigs/(.*)")
 _WRAPPERS = ("task", "message", "statusUpdate", "artifactUpdate")
 

@@ -16,8 +16,6 @@ from ..profiles import load_profiles, profile_key
 if TYPE_CHECKING:  # the A2A client is loaded when a command runs
     from coreason_client.a2a import Options
 
-__all__ = ["AgentOptions", "agent_of_profile", "parse_headers", "redacting"]
-
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:

@@ -25,27 +25,6 @@ if TYPE_CHECKING:
 
     Operation: TypeAlias = Callable[[A2AClient], Generator[Event]]
 
-__all__ = [
-    "EXAMPLES",
-    "PUSH_EXAMPLES",
-    "TASK_EXAMPLES",
-    "AsJson",
-    "Extensions",
-    "Force",
-    "Headers",
-    "Origins",
-    "Save",
-    "TaskId",
-    "Token",
-    "agent_command",
-    "app",
-    "epilog",
-    "push",
-    "run",
-    "saved_files",
-    "task",
-]
-
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="ID of the task.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print protocol JSON, one object per line.")]
 

@@ -20,8 +20,6 @@ from .._options import usage_error
 from ..exits import ExitCode, Failure
 from ._agent import AgentOptions
 
-__all__ = ["agent_errors", "client_from", "connect", "fetch_card"]
-
 Client = TypeVar("Client", A2AClient, AsyncA2AClient)
 
 _CARD_TIMEOUT = 30.0

@@ -23,15 +23,6 @@ from .._text import as_local_time, shortened
 from ..output import Output, open_output, show_table
 from ._ids import state_name
 
-__all__ = [
-    "EventPresenter",
-    "ShownArtifacts",
-    "first_words",
-    "parse_state",
-    "show_card",
-    "task_row",
-]
-
 SaveFile: TypeAlias = Callable[[Part, str | None], str]
 """Stores the content of a part; returns where it is. The second argument is the artifact's name."""
 

@@ -19,8 +19,6 @@ from coreason_client.a2a import Part
 from .._attached import Attached, read_attached, type_of_name
 from ..exits import ExitCode, Failure
 
-__all__ = ["SavedFiles", "attached_part", "attached_parts", "safe_name"]
-
 _MAX_NAME_BYTES = 200
 _UNSAFE = re.compile(r"[^\w .,()+=@~#%&!\[\]{}^$;-]|[\x00-\x1f\x7f]")
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")  # devices of Windows

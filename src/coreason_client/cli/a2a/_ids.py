@@ -11,8 +11,6 @@ from .._text import encodable
 from ..exits import Failure
 from ._agent import AgentOptions
 
-__all__ = ["MessageIds", "checked_id", "next_step", "state_name"]
-
 
 @dataclass(frozen=True, slots=True)
 class MessageIds:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from ._ids import MessageIds
 
-__all__ = ["card", "chat", "send", "stream"]
-
 
 @agent_command(app, EXAMPLES[:1], without=("origins", "extensions"))
 def card(agent: AgentOptions, as_json: AsJson = False) -> None:

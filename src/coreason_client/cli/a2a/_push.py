@@ -19,16 +19,6 @@ from ._commands import PUSH_EXAMPLES, AsJson, TaskId, agent_command, push
 if TYPE_CHECKING:
     from coreason_client.a2a import TaskPushNotificationConfig
 
-__all__ = [
-    "add",
-    "list_",
-    "read_secret",
-    "remove",
-    "webhook_config",
-    "webhook_row",
-    "without_secrets",
-]
-
 
 @agent_command(push, PUSH_EXAMPLES[:1])
 def add(

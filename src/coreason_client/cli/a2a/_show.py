@@ -27,8 +27,6 @@ from ._events import EventPresenter, ShownArtifacts
 from ._files import SavedFiles, attached_part
 from ._ids import MessageIds, next_step
 
-__all__ = ["AgentPartner", "AnswerView"]
-
 _FAILED = {
     TaskState.FAILED: "the task failed",
     TaskState.REJECTED: "the agent rejected the task",

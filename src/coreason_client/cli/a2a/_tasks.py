@@ -28,8 +28,6 @@ from ._commands import (
 if TYPE_CHECKING:
     from coreason_client.a2a import A2AClient, Event, Task
 
-__all__ = ["cancel", "get", "list_", "watch"]
-
 _MAX_PAGE = 100  # the largest page of the protocol
 
 

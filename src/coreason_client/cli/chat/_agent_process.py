@@ -30,17 +30,6 @@ from ..output import print_stderr, print_stdout
 if TYPE_CHECKING:
     from ...agents.llm import Agent
 
-__all__ = [
-    "READY",
-    "SECONDS_PER_WORD",
-    "AgentKiller",
-    "AgentProcess",
-    "AgentSettings",
-    "Kills",
-    "agent_process",
-    "main",
-]
-
 _START_TIMEOUT = 60.0
 # The child searches modules where this process has found them.
 _PROGRAM = """\

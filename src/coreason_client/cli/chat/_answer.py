@@ -40,18 +40,6 @@ from ..prompt import LineReader, typed_row
 from ._packets import PacketPresenter, text_of
 from ._service import ChatService
 
-__all__ = [
-    "DeliveryReport",
-    "ServicePartner",
-    "ask",
-    "chat_message",
-    "compare",
-    "explained",
-    "interruptions",
-    "show_answer",
-    "typed_line",
-]
-
 _USER = "anonymous"
 _KEY_HINT = "Give a key that the service accepts with --api-key, COREASON_API_KEY or a profile."
 

@@ -18,8 +18,6 @@ from ._answer import explained, show_answer, typed_line
 from ._packets import PacketPresenter, message_of, text_of
 from ._service import ChatService
 
-__all__ = ["OtherTurns", "follow"]
-
 _NOT_ORDERED = 404
 _RETRY_SECONDS = 3.0
 

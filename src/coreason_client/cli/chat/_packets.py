@@ -23,8 +23,6 @@ from .._text import shortened, usage_event_line
 from ..exits import ExitCode, Failure
 from ..output import Output, Source
 
-__all__ = ["PacketPresenter", "artifact_lines", "message_of", "text_of"]
-
 
 class _Cited(NamedTuple):
     """A source, and the packet that cited it first."""

@@ -25,15 +25,6 @@ from ._agent_process import SECONDS_PER_WORD, AgentKiller, agent_process
 if TYPE_CHECKING:
     from ...agents.llm import Agent
 
-__all__ = [
-    "ChatService",
-    "connect",
-    "cut_plans",
-    "serve_built_in",
-    "serve_killable",
-    "serve_model",
-]
-
 # The client requires a key; a service without keys accepts any.
 _NO_KEY = "anonymous"
 _CALL_TIMEOUT = 2.0

@@ -17,8 +17,6 @@ from ..exits import ExitCode, Failure
 from ..llm import complete_model
 from ..profiles import UserProfile, complete_profile, complete_profile_word
 
-__all__ = ["ChatOptions", "ChatSettings", "GivenSettings", "resolve"]
-
 T = TypeVar("T")
 
 _TIMEOUT = 60.0

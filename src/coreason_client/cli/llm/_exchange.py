@@ -19,8 +19,6 @@ from ._mcp import TerminalQuestions
 if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, LLMError, Message, Response
 
-__all__ = ["ModelExchange", "Shown", "print_continue", "print_notes"]
-
 _WAKE_INTERVAL = 0.5  # seconds
 
 

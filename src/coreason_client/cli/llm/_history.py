@@ -14,17 +14,6 @@ from ..output import print_stderr
 from ._store import ConversationStore, StoreError
 from ._turns import SavedTurn
 
-__all__ = [
-    "MAX_CANDIDATES",
-    "SavedConversation",
-    "check_place",
-    "chosen_id",
-    "default_store",
-    "find_conversation",
-    "open_history",
-    "without_query",
-]
-
 _ID_BYTES = 8
 
 

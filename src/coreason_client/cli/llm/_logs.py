@@ -19,18 +19,6 @@ from ..output import Output, open_output, print_stderr, show_rows
 from ._options import complete_conversation
 from ._turns import SavedTurn, Summary, text_of
 
-__all__ = [
-    "LOGS_EPILOG",
-    "heading",
-    "logs",
-    "matches",
-    "message_lines",
-    "summary_json",
-    "summary_row",
-    "turn_json",
-]
-
-
 LOGS_EPILOG = f"""\
 \b
 Examples:

@@ -18,8 +18,6 @@ from ._schema import schema_problem
 if TYPE_CHECKING:
     from coreason_client.llm import MCPServer
 
-__all__ = ["TerminalQuestions", "field_value"]
-
 _YES_OR_NO = {"y": True, "yes": True, "n": False, "no": False}
 
 

@@ -18,9 +18,6 @@ from ._options import complete_provider
 if TYPE_CHECKING:
     from coreason_client.llm import ModelInfo
 
-__all__ = ["MODELS_EPILOG", "model_row", "models"]
-
-
 MODELS_EPILOG = f"""\
 \b
 Examples:

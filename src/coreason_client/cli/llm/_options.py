@@ -14,15 +14,6 @@ from .._options import BaseUrl, Verbose
 from ..exits import Failure
 from ..profiles import complete_profile
 
-__all__ = [
-    "NO_LOG_VARIABLE",
-    "AskOptions",
-    "complete_conversation",
-    "complete_model",
-    "complete_provider",
-    "complete_word",
-]
-
 NO_LOG_VARIABLE = "COREASON_LLM_NO_LOG"
 _COMMANDS = {"models": "List the models of a provider.", "logs": "List the saved conversations."}
 _MAX_CONVERSATIONS = 50

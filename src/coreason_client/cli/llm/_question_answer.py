@@ -25,8 +25,6 @@ from ._turns import context_messages, system_prompt
 if TYPE_CHECKING:
     from coreason_client.llm import AsyncLLMClient, Message
 
-__all__ = ["ask", "number_or_none", "user_message", "with_profile"]
-
 
 def with_profile(
     name: str | None, model: str | None, system: str | None

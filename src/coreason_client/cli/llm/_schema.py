@@ -17,8 +17,6 @@ from ..exits import ExitCode, Failure
 if TYPE_CHECKING:
     from pydantic import RootModel
 
-__all__ = ["parse_schema", "read_schema", "schema_model", "schema_problem"]
-
 _MAX_MESSAGE = 300  # characters; the messages of the library quote the value
 
 Check = Callable[[Any, Any, Any, Any], Iterator[Any] | None]

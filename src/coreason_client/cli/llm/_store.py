@@ -16,8 +16,6 @@ from ._turns import COLUMNS, SavedTurn, Summary, turn_of, turn_row
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-__all__ = ["LOCK_TIMEOUT", "ConversationStore", "StoreError"]
-
 LOCK_TIMEOUT = 5.0  # seconds to wait for another process
 _VERSION = 1
 _SCHEMA = (

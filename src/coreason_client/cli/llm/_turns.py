@@ -14,20 +14,6 @@ from typing import Any
 
 from .._text import encodable
 
-__all__ = [
-    "COLUMNS",
-    "MIN_LENGTH",
-    "SavedTurn",
-    "Summary",
-    "context_messages",
-    "pack",
-    "system_prompt",
-    "text_of",
-    "turn_of",
-    "turn_row",
-    "unpack",
-]
-
 Messages = Sequence[Mapping[str, Any]]
 
 

@@ -10,9 +10,6 @@ from ._lines import Cleaner, clean, print_dimmed, print_json, print_stderr
 if TYPE_CHECKING:  # `coreason --help` must not load the definitions
     from coreason_manifest.definitions.presentation import ProgressUpdate
 
-__all__ = ["Json", "JsonOutput", "Output", "PlainOutput", "Source"]
-
-
 Json: TypeAlias = Callable[[], str]
 """Returns the JSON of an object as one line."""
 

@@ -15,8 +15,6 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["EchoSwitch", "echo_off"]
-
 if sys.platform != "win32":
     import termios
 

@@ -6,22 +6,6 @@ import re
 import sys
 from collections.abc import Iterable
 
-__all__ = [
-    "Cleaner",
-    "LogHandler",
-    "clean",
-    "escaped_json",
-    "flush",
-    "print_dimmed",
-    "print_error",
-    "print_json",
-    "print_stderr",
-    "print_stdout",
-    "prompt",
-    "show_rows",
-    "show_table",
-]
-
 # Well-formed escape sequences are removed as a whole. Of anything else only the control characters
 # are removed, so words are never taken for a sequence. A string sequence (OSC, DCS, ...) without an
 # end in its line and within `_MAX_STRING` characters counts as text.

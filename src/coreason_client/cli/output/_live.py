@@ -21,8 +21,6 @@ from ._lines import clean
 from ._page import AnswerPage, PageAction, PageHistory
 from ._screen import Screen
 
-__all__ = ["LiveOutput", "Painter", "live_console"]
-
 
 def live_console() -> Console | None:
     """Return a console for stdout, or None if it is not a terminal that can be redrawn."""

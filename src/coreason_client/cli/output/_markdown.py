@@ -11,8 +11,6 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["Lines", "MarkdownBlock", "stripped_lines"]
-
 Lines = list[list[Segment]]
 
 # The language name after the fence of a code block is not part of the answer.

@@ -19,9 +19,6 @@ from coreason_manifest.definitions.presentation import ProgressUpdate
 from ._lines import Cleaner, clean
 from ._markdown import MarkdownBlock
 
-__all__ = ["WORD_END", "AnswerPage", "Blocks", "PageAction", "PageHistory"]
-
-
 # White space, or a character of a script that does not put spaces between words.
 WORD_END = re.compile("[\\s\u2e80-\U0010ffff]")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")

@@ -31,8 +31,6 @@ from rich.segment import Segment
 
 from ._markdown import Lines, stripped_lines
 
-__all__ = ["DrawnRows", "Screen", "row_count"]
-
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 # tmux keeps a copy of the screen in its scrollback if all of it is erased at once, from the first
 # column of the first row. So the first row is erased, and then what follows its second column.

@@ -34,8 +34,6 @@ from ._line_rules import (
 )
 from ._reader import LineCleared, ReadInterrupted, is_yes
 
-__all__ = ["Editor", "typed_ahead"]
-
 _TERMINATED = 128 + signal.SIGTERM
 
 

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["MAX_BYTES", "MAX_LINES", "HistoryFile"]
-
 logger = logging.getLogger("coreason_client.cli")
 
 MAX_LINES = 1000

@@ -18,22 +18,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from textwrap import fill
 
-__all__ = [
-    "SAY_LINE",
-    "Command",
-    "Edit",
-    "Mistake",
-    "after_alt_enter",
-    "after_enter",
-    "after_keys",
-    "after_typed_ahead",
-    "command_help",
-    "completed_words",
-    "file_prefix",
-    "leaves_after_ctrl_c",
-    "parse_line",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Command:

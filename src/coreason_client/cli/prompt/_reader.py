@@ -7,16 +7,6 @@ from typing import Protocol
 
 from ..output import print_stderr, prompt
 
-__all__ = [
-    "PROMPT",
-    "LineCleared",
-    "LineReader",
-    "PlainReader",
-    "ReadInterrupted",
-    "is_yes",
-    "typed_row",
-]
-
 PROMPT = "> "
 
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from ...server import A2A, AGUI, AISDK, AgentApp, AgentGroup, OpenAIAPI, StreamLog
 
-__all__ = ["ServeConfig", "read_card", "redacted_location", "worker_app"]
-
-
 logger = logging.getLogger("coreason_client.server")
 
 # Passes the configuration to workers. Arguments would be visible to every user of the machine.

@@ -13,20 +13,6 @@ from .._logs import LogFormat
 from .._options import System, Verbose, parse_duration
 from ..llm import complete_model
 
-__all__ = [
-    "DEFAULT_MAX_RESTARTS",
-    "KEYS_VARIABLE",
-    "KEY_VARIABLE",
-    "METRICS_KEY_VARIABLE",
-    "PASSWORD_VARIABLE",
-    "SECRETS_VARIABLE",
-    "STORE_VARIABLE",
-    "ServeCommand",
-    "ServeOptions",
-    "option_names",
-    "parse_mode",
-]
-
 STORE_VARIABLE = "COREASON_STORE"
 KEYS_VARIABLE = "COREASON_API_KEYS"
 KEY_VARIABLE = "COREASON_API_KEY"  # for one key; `coreason chat` reads it too

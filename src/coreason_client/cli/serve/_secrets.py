@@ -23,14 +23,6 @@ from ._options import (
     ServeOptions,
 )
 
-__all__ = [
-    "ApiKeys",
-    "SecretValue",
-    "ServeSecrets",
-    "load_secret",
-    "load_ticket_secrets",
-]
-
 _TICKET_HEADER = '"Authorization: Bearer $TICKET"'
 
 

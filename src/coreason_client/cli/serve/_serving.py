@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from ...server import AgentApp, AgentGroup
 
-__all__ = ["Serving", "banner", "curl_line", "reload_folders"]
-
 
 @dataclass(frozen=True, slots=True)
 class Serving:

@@ -19,23 +19,6 @@ from .._route import ModelRoute
 from ..types import Usage
 from . import _telemetry_names as names
 
-__all__ = [
-    "Attributes",
-    "Identity",
-    "as_json",
-    "identity_attributes",
-    "input_messages",
-    "metric_attributes",
-    "operation_of",
-    "output_messages",
-    "read_identity",
-    "request_attributes",
-    "response_attributes",
-    "target_attributes",
-    "tool_definitions",
-    "usage_attributes",
-]
-
 Attributes: TypeAlias = dict[str, Any]
 
 _MAX_TEXT = 256  # characters of a value that the provider chose

@@ -12,8 +12,6 @@ from ..._version import __version__
 from . import _telemetry_names as names
 from .telemetry import Telemetry
 
-__all__ = ["Instruments", "Span", "is_configured", "report"]
-
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import Counter, Histogram

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .hooks import RequestHook, ResponseHook
     from .telemetry import Telemetry
 
-__all__ = ["Observation"]
-
 _API = "opentelemetry.trace"
 # Between two looks for an SDK: OpenTelemetry reads the environment each time, which takes as long
 # as checking the arguments of a call.

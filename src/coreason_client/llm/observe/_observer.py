@@ -32,8 +32,6 @@ from ._instruments import report
 from ._spans import CallEnding, CallTelemetry
 from .hooks import RequestHook, RequestInfo, ResponseHook, ResponseInfo
 
-__all__ = ["ObservedAttempt", "ReportingObserver"]
-
 logger = logging.getLogger("coreason_client.llm")
 
 _IDENTITY_EVENTS = 3  # events of a stream in which its id and model are looked for

@@ -28,8 +28,6 @@ from ._attributes import (
 from ._instruments import Instruments, report
 from ._work_span import WorkSpan
 
-__all__ = ["CallEnding", "CallTelemetry", "Outcome", "outcome_of", "run_span", "tool_span"]
-
 Outcome: TypeAlias = Literal["complete", "error", "cancelled", "closed"]
 
 _SPENT = {

@@ -3,8 +3,6 @@
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
-__all__ = ["NO_SPAN", "WorkSpan"]
-
 _NO_CONTEXT = nullcontext()
 
 

@@ -15,8 +15,6 @@ from .._profile import ProviderProfile
 from ._claude import BEFORE_4_6, NO_TEMPERATURE, claude_at_bedrock, default_max_tokens
 from ._openai import reasons
 
-__all__ = ["ARGUMENTS", "GEMINI_3"]
-
 GEMINI_3 = re.compile(r"gemini-(?:[3-9]|[1-9][0-9]|[a-z-]+-latest)", re.ASCII)
 """Models that have levels of thinking, and reject a turn whose first call has no signature."""
 

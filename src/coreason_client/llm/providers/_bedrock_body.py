@@ -28,8 +28,6 @@ from ._claude import (
     with_calls,
 )
 
-__all__ = ["ANSWER_TOOL", "content_blocks", "is_signed", "part_problem", "request_body"]
-
 ANSWER_TOOL = "coreason_json_answer"
 """The tool whose arguments are the answer."""
 

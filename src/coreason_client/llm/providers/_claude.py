@@ -13,26 +13,6 @@ from .._citations import Kind
 from .._json import items, text
 from ..types import Citation, Message
 
-__all__ = [
-    "BEFORE_4_6",
-    "CLAUDE_ON_VERTEX",
-    "KINDS",
-    "NO_TEMPERATURE",
-    "Block",
-    "call_input",
-    "carried_blocks",
-    "citations_in",
-    "claude_at_bedrock",
-    "default_max_tokens",
-    "escaped_id",
-    "lone_prompts",
-    "make_turns",
-    "signed_blocks",
-    "supported_schema",
-    "tool_parts",
-    "with_calls",
-]
-
 NO_TEMPERATURE = (
     "claude-opus-4-7",
     "claude-opus-4-8",

@@ -25,21 +25,6 @@ from .._json import codes, count, error_reason, http_status, mapping, text
 from .._profile import ProviderProfile
 from ..types import Citation
 
-__all__ = [
-    "custom_input",
-    "described_error",
-    "error_of",
-    "flat_custom",
-    "nested_custom",
-    "part_problem",
-    "reasoning_mode",
-    "reasons",
-    "sent_content",
-    "sent_schema",
-    "strict_schema",
-    "url_citation",
-]
-
 # Whether a model reasons, by the first matching prefix: always; by default, unless
 # `reasoning_effort` is "none"; or only if `reasoning_effort` is set. While reasoning, models reject
 # sampling parameters and stop sequences.

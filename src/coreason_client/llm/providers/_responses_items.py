@@ -17,24 +17,6 @@ from .._json import count, items, mapping, text
 from ..types import Citation, Media, ProviderToolResult
 from ._openai import url_citation
 
-__all__ = [
-    "CALLS",
-    "EventSequence",
-    "ItemText",
-    "Thoughts",
-    "call_of",
-    "carried_items",
-    "citations_of",
-    "cited",
-    "image_of",
-    "item_key",
-    "items_of_message",
-    "message_text",
-    "reasoning_text",
-    "texts_of",
-    "tool_results_of",
-]
-
 CALLS = frozenset({"function_call", "custom_tool_call"})
 """Types of items that request a call."""
 

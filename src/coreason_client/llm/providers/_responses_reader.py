@@ -37,8 +37,6 @@ from ._responses_items import (
     tool_results_of,
 )
 
-__all__ = ["CallNumbers", "ResponsesReader", "end_of", "error_in", "tokens_of"]
-
 _TEXT_DELTA = "response.output_text.delta"
 _FAILED = frozenset({"failed", "cancelled"})
 # Read whatever their number is: gateways that add them do not know the numbers of the provider.

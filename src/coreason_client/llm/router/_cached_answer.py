@@ -38,8 +38,6 @@ from ._state import RouterState
 from ._valkey import ValkeyState
 from .cache import ABANDONED, Flight, ResponseCache
 
-__all__ = ["CachedAnswer", "request_key"]
-
 logger = logging.getLogger("coreason_client.llm")
 
 

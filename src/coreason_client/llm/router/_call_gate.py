@@ -58,8 +58,6 @@ from ._state import Command, RouterState, StateAction
 from .budgets import Budget
 from .deployments import Deployment, Fallbacks
 
-__all__ = ["CallGate", "Option", "Stage", "Terms"]
-
 logger = logging.getLogger("coreason_client.llm")
 
 _LONG = 10  # a wrong key, a missing model or an exhausted quota cools down so much longer

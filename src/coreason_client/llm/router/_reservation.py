@@ -22,16 +22,6 @@ from ..types import Usage
 from ._rules import NANODOLLARS, Learned
 from .budgets import Budget
 
-__all__ = [
-    "Bound",
-    "bound_of",
-    "estimate_input",
-    "learned_limits",
-    "price_of",
-    "reserve_amount",
-    "settled_amount",
-]
-
 _BYTES_PER_TOKEN = 3
 _TOKENS_PER_ITEM = 4  # of a message or a tool
 _TOKENS_PER_MEDIUM = 2000

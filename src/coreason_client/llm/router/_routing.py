@@ -22,8 +22,6 @@ from .budgets import Budget, check_budgets
 from .cache import ResponseCache
 from .deployments import Deployment, Fallbacks, Router, check_tags, select, weighted_order
 
-__all__ = ["Routing"]
-
 
 class Routing:
     """The router, the budgets and the state of one client.

@@ -20,21 +20,6 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "FIRST_COOLDOWN",
-    "NANODOLLARS",
-    "Account",
-    "Acquire",
-    "Acquired",
-    "Candidate",
-    "Delayed",
-    "Granted",
-    "Learned",
-    "Refused",
-    "Settle",
-    "StateRules",
-]
-
 # The commands and their replies are plain data, so that they can be sent to Valkey.
 #
 # Times are whole milliseconds and amounts are whole nanodollars, so sums are exact in Python and in

@@ -10,18 +10,6 @@ from typing import Any, TypeAlias
 from ..._valkey_address import Script
 from ._rules import Account, Acquire, Acquired, Delayed, Granted, Refused, Settle
 
-__all__ = [
-    "ACQUIRE",
-    "SETTLE",
-    "TOTALS",
-    "Invocation",
-    "account_keys",
-    "acquire_call",
-    "acquired",
-    "settle_call",
-    "totals_call",
-]
-
 _RECORD_MS = 60_000  # a record is kept so much longer than its reservation
 _DEPLOYMENT_MS = 3_600_000
 _ACCOUNT_MS = 86_400_000

@@ -12,8 +12,6 @@ from ..._drive import Action
 from ..errors import LLMStateError
 from ._rules import Acquire, Acquired, Settle, StateRules
 
-__all__ = ["Command", "MemoryState", "RouterState", "StateAction"]
-
 Command: TypeAlias = Acquire | Settle
 
 

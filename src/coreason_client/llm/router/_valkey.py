@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from redis import Redis
     from redis.asyncio import Redis as AsyncRedis
 
-__all__ = ["StateConnections", "ValkeyState"]
-
 
 class ValkeyState(RouterState):
     """The state in a Valkey or Redis server, shared by all processes with the same prefix.

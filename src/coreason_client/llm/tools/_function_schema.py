@@ -18,8 +18,6 @@ from pydantic_core import ValidationError
 
 from ..errors import LLMRequestError
 
-__all__ = ["ArgumentsError", "Described", "FunctionSchema", "function_schema", "read_docstring"]
-
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 

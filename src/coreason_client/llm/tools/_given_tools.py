@@ -12,8 +12,6 @@ from ..errors import LLMRequestError
 from .mcp import MCPServer
 from .tool import RunnableTool, Toolset, function_tool
 
-__all__ = ["GivenTools", "given_tools", "given_tools_async"]
-
 
 class GivenTools:
     """The checked tools of a run; `toolset` is None if servers must be opened for it.

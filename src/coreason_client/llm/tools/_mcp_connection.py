@@ -28,8 +28,6 @@ from ..errors import LLMConnectionError, LLMError, LLMTimeoutError
 from ._output import ToolOutput, error_output, failure_output
 from ._perform import logger, run_in_thread
 
-__all__ = ["LoopThread", "MCPAddress", "MCPConnection", "OnElicitation", "mcp_output"]
-
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import ElicitResult

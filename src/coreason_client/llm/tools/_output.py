@@ -30,22 +30,6 @@ from ..types import (
     UsageDelta,
 )
 
-__all__ = [
-    "MAX_IMAGE_CHARS",
-    "MAX_TEXT_CHARS",
-    "StoredTurn",
-    "ToolOutput",
-    "bounded",
-    "dump_output",
-    "dump_turn",
-    "error_output",
-    "failure_output",
-    "load_output",
-    "load_turn",
-    "output_of",
-    "with_parsed",
-]
-
 _MAX_MESSAGE = 1000
 _MARK = re.compile(r"\n\[truncated: the first [0-9]+ of ([0-9]+) characters\]\Z")
 

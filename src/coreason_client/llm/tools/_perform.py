@@ -18,19 +18,6 @@ from ._output import ToolOutput, error_output, failure_output
 from ._run_machine import Requested
 from .tool import RunnableTool, Toolset
 
-__all__ = [
-    "AsyncModelClient",
-    "ModelClient",
-    "failed",
-    "finish_span",
-    "known_secrets",
-    "refused",
-    "run_in_thread",
-    "start_thread",
-    "too_late",
-    "tool_span",
-]
-
 logger = logging.getLogger("coreason_client.llm")
 
 

@@ -15,8 +15,6 @@ from ._steps_async import AsyncCalls, AsyncModelTurns
 from .events import RunEvent, RunFinished, RunResult, TurnFinished
 from .tool import Toolset
 
-__all__ = ["AsyncRun", "AsyncRunStream"]
-
 
 class AsyncRunStream(AsyncStreamBase, Generic[Parsed]):
     """An async iterator of the events of a run; iterating may raise `LLMError`.

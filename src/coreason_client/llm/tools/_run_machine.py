@@ -44,17 +44,6 @@ from ..types import CallOptions, Message, Response, ToolCall, Usage
 from ._output import ToolOutput, bounded, error_output
 from .events import Approval, RunResult, ToolCallFinished, TurnFinished
 
-__all__ = [
-    "AskModel",
-    "CallTools",
-    "Exceeded",
-    "Requested",
-    "RunLimits",
-    "RunMachine",
-    "RunOptions",
-    "conversation",
-]
-
 _CUT_OFF = "the call was cut off at max_tokens; make it again, with shorter arguments"
 _INTERRUPTED = "the call was interrupted, and may or may not have taken effect"
 _MAX_SHOWN = 1000  # characters of invalid arguments

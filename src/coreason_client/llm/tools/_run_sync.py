@@ -17,8 +17,6 @@ from ._steps_sync import Calls, ModelTurns
 from .events import RunEvent, RunFinished, RunResult, TurnFinished
 from .tool import Toolset
 
-__all__ = ["Run", "RunStream"]
-
 
 class RunStream(StreamBase, Generic[Parsed]):
     """An iterator of the events of a run; iterating may raise `LLMError`.

@@ -34,8 +34,6 @@ from ._run_machine import AskModel, CallTools, Requested, RunMachine
 from .events import ToolCallFinished, ToolCallStarted
 from .tool import RunnableTool, Toolset
 
-__all__ = ["AsyncCalls", "AsyncModelTurns"]
-
 _Timed: TypeAlias = tuple[ToolOutput, float]
 
 T = TypeVar("T")

@@ -35,8 +35,6 @@ from ._run_machine import AskModel, CallTools, Requested, RunMachine
 from .events import ToolCallFinished, ToolCallStarted
 from .tool import RunnableTool, Toolset
 
-__all__ = ["Calls", "ModelTurns"]
-
 _Timed: TypeAlias = tuple[ToolOutput, float]
 
 

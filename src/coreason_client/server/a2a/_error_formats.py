@@ -12,8 +12,6 @@ from coreason_client.a2a import errors
 from coreason_client.a2a._dialects import ERRORS_BY_REASON
 from coreason_client.a2a.errors import A2AJSONRPCError
 
-__all__ = ["FieldViolation", "Status", "details_of", "jsonrpc_error", "rest_error", "status_of"]
-
 DOMAIN: Final = "a2a-protocol.org"
 _ANY: Final = "type.googleapis.com/google.rpc."
 

@@ -18,8 +18,6 @@ from coreason_manifest.definitions.rewind import rewound_to
 
 from .._names import AUTH_REQUIRED, INPUT_REQUIRED, MESSAGE, REJECTED
 
-__all__ = ["GENERATION", "JSON", "Event", "TaskFold", "TaskTurn", "merge_texts", "task_as_updates"]
-
 JSON: TypeAlias = dict[str, Any]
 Event: TypeAlias = dict[str, JSON]
 """A `StreamResponse`: one of `task`, `message`, `statusUpdate` and `artifactUpdate`."""

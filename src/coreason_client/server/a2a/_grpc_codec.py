@@ -20,8 +20,6 @@ from ..http._problems import Problem
 from ._error_formats import details_of
 from ._protocol import V03, requested_version
 
-__all__ = ["check_version", "encode_result", "error_status", "parse_params", "problem_status"]
-
 _SCALARS: Final = (str, bytes, int, float)
 
 

@@ -36,8 +36,6 @@ from ._protocol import VERSION_HEADER, Caller
 from ._reading import TaskStream
 from ._settings import GrpcAddress, check_free
 
-__all__ = ["GrpcCalls", "GrpcServer", "channel_options"]
-
 logger = logging.getLogger("coreason_client.server")
 
 # The calls of gRPC: checked like requests over HTTP, and answered by the same operations.

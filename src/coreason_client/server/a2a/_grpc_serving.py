@@ -16,8 +16,6 @@ from ._settings import A2A, GrpcAddress, GrpcInterface, parse_address
 if TYPE_CHECKING:
     from ._grpc_server import GrpcServer
 
-__all__ = ["GrpcServing"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Running:

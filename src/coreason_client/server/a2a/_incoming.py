@@ -35,22 +35,6 @@ from ._error_formats import FieldViolation
 from ._fold import JSON
 from ._protocol import STATES
 
-__all__ = [
-    "A2A_METADATA",
-    "IncomingMessage",
-    "Listing",
-    "MediaTypes",
-    "dump_page_token",
-    "history_length",
-    "optional_object",
-    "parse_listing",
-    "parse_message",
-    "request_for",
-    "returns_immediately",
-    "task_id_of",
-    "wrong",
-]
-
 _NAMESPACE: Final = UUID("5e2c8f0a-7d2b-5b6f-9a53-0c8f6b1d4e21")
 _KINDS: Final = ("text", "raw", "url", "data")
 _PART_NAMES: Final = frozenset({*_KINDS, "metadata", "filename", "mediaType"})

@@ -21,17 +21,6 @@ from coreason_client.server.a2a._v03._conversions import PARAMS_FROM_V03, RESULT
 from ._error_formats import jsonrpc_error
 from ._protocol import V03, V10, with_json_names
 
-__all__ = [
-    "HalfCharacters",
-    "RpcCall",
-    "RpcId",
-    "failure",
-    "parse_call",
-    "parse_json",
-    "result",
-    "rpc_id",
-]
-
 RpcId = str | int | float | None
 _OPERATIONS: Final = {
     version: {method: operation for operation, method in dialect.methods.items()}

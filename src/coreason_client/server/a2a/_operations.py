@@ -48,8 +48,6 @@ from ._turn_log import TurnLog
 from ._turn_starter import Sent, TurnStarter
 from ._turns import turns_of
 
-__all__ = ["Operations", "TaskService"]
-
 logger = logging.getLogger("coreason_client.server")
 
 # Tasks

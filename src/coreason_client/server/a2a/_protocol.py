@@ -9,23 +9,6 @@ from coreason_client.a2a.errors import VersionNotSupportedError
 
 from ..observe._spans import HeaderValues
 
-__all__ = [
-    "FAILED",
-    "INTERRUPTED",
-    "NOT_LISTED",
-    "STATES",
-    "TERMINAL",
-    "V03",
-    "V10",
-    "VERSIONS",
-    "VERSION_HEADER",
-    "WORKING",
-    "Caller",
-    "json_name",
-    "requested_version",
-    "with_json_names",
-]
-
 V10: Final = "1.0"
 V03: Final = "0.3"
 VERSION_HEADER: Final = "A2A-Version"

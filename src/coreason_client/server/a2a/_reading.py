@@ -22,18 +22,6 @@ from ._fold import JSON, Event, TaskFold, TaskTurn, task_as_updates
 from ._protocol import TERMINAL
 from ._turns import TurnRef, message_name, timestamp, turns_of
 
-__all__ = [
-    "NEVER_OPENED",
-    "SNAPSHOT",
-    "EventPosition",
-    "Snapshot",
-    "Streamed",
-    "TaskReading",
-    "TaskStream",
-    "parse_position",
-    "shortened",
-]
-
 _POSITION: Final = re.compile(r"([1-9]\d{0,8}):(\d{1,9})(?::([1-9]\d{0,17}))?", re.ASCII)
 _EPOCH: Final = re.compile(rb"id: [^:]+:\d+:(\d+)")
 _PAGE: Final = 512

@@ -17,8 +17,6 @@ from ._incoming import wrong
 from ._jsonrpc import HalfCharacters
 from ._protocol import V03, V10, json_name, with_json_names
 
-__all__ = ["RouteMatch", "failure", "match", "parse_params", "result"]
-
 
 class _Rule(NamedTuple):
     verb: str

@@ -17,16 +17,6 @@ from ..._host_port import host_port
 from ...errors import ArgumentError
 from ._protocol import VERSIONS
 
-__all__ = [
-    "A2A",
-    "GrpcAddress",
-    "GrpcInterface",
-    "check_free",
-    "parse_address",
-    "reserve",
-    "settings_of",
-]
-
 if TYPE_CHECKING:
     import grpc  # type: ignore[import-untyped]
 

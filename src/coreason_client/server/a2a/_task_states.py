@@ -17,8 +17,6 @@ from ._protocol import FAILED, NOT_LISTED, TERMINAL, WORKING, Caller
 from ._reading import NEVER_OPENED, SNAPSHOT, EventPosition, Snapshot, TaskReading, shortened
 from ._turns import dump_turns, is_announced, seconds_of, timestamp, turns_of
 
-__all__ = ["TaskStates"]
-
 _TURN_POLL: Final = 1.0  # seconds
 _REPAIRED: Final = 100  # tasks of one owner that are brought up to date at once
 

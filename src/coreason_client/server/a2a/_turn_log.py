@@ -20,8 +20,6 @@ from ._fold import JSON, TaskFold
 from ._task_states import TaskStates
 from ._turns import parse_turn_question
 
-__all__ = ["TurnLog"]
-
 # Seconds after which the record of a turn is read again before its end is stored: readers that
 # have waited for so long change it.
 _RECENT: Final = 0.4

@@ -55,8 +55,6 @@ from ._turns import (
     turns_of,
 )
 
-__all__ = ["Sent", "TurnStarter"]
-
 T = TypeVar("T")
 
 

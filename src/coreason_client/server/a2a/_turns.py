@@ -12,20 +12,6 @@ from pydantic_core import from_json, to_json
 from ..log.tasks import TaskRecord
 from ._protocol import WORKING
 
-__all__ = [
-    "JOIN_SECONDS",
-    "TurnQuestion",
-    "TurnRef",
-    "dump_turns",
-    "is_announced",
-    "may_join",
-    "message_name",
-    "parse_turn_question",
-    "seconds_of",
-    "timestamp",
-    "turns_of",
-]
-
 JOIN_SECONDS: Final = 60.0
 """For so long after the end of a turn, its message sent again is answered by the same turn."""
 

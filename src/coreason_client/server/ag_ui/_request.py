@@ -53,8 +53,6 @@ from ..http._problems import Problem, question_not_open
 from ..log.base import StreamLog, StreamMeta
 from . import PROTOCOL
 
-__all__ = ["EventId", "RunInput", "RunRequest", "find_run", "run_input"]
-
 _JSON = dict[str, Any]
 _MEDIA: Final = ("image", "audio", "video", "document")
 _IDS: Final = ("threadId", "runId", "parentRunId")

@@ -13,8 +13,6 @@ from . import AGUI
 from ._request import RunRequest, find_run
 from ._writer import START, RunWriter
 
-__all__ = ["AGUIRoutes"]
-
 
 class AGUIRoutes(AnswerRoutes[AGUI]):
     """The handlers."""

@@ -23,8 +23,6 @@ from ..http._chats import question_id
 from . import AGUI
 from ._request import RunInput
 
-__all__ = ["START", "RunWriter"]
-
 START: Final = (-1, -1)
 """The position before the first event."""
 _JSON = dict[str, Any]

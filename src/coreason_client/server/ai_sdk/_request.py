@@ -58,8 +58,6 @@ from ..log.base import StreamMeta
 from . import CAPABILITIES, AnswerFacts, GivenApproval
 from ._writer import is_call_id
 
-__all__ = ["PROTOCOL", "PageRequest", "approval_in", "check_chat_id", "messages_of"]
-
 _ROLES: Final = {"system": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 _MODALITIES: Final = ("image", "audio", "video")
 

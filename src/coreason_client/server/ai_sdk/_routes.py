@@ -31,8 +31,6 @@ from . import AISDK, facts_in
 from ._request import PROTOCOL, PageRequest, check_chat_id
 from ._writer import FINISH_ALONE, ChunkWriter, Earlier
 
-__all__ = ["AISDKRoutes"]
-
 _HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
 _TAIL: Final = "x-workflow-stream-tail-index"
 _INDEX = re.compile(r"-?[0-9]{1,15}", re.ASCII)

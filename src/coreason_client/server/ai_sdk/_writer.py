@@ -17,8 +17,6 @@ from ..answer._writer import Writer, event_frame, page_usage, result_text
 from ..http._chats import question_id
 from . import AnswerFacts, message_id
 
-__all__ = ["FINISH_ALONE", "ChunkWriter", "Earlier", "is_call_id"]
-
 _JSON = dict[str, Any]
 _REPEATED = re.compile(r"-repeat-[0-9]+\Z", re.ASCII)
 _DONE: Final = b"data: [DONE]\n\n"

@@ -12,15 +12,6 @@ from pydantic_core import from_json
 
 from coreason_manifest.definitions.rewind import rewound_to
 
-__all__ = [
-    "as_packet",
-    "delta_json",
-    "has_rewind",
-    "single_delta",
-    "split_entries",
-    "valid_entries",
-]
-
 _DATA: Final = b"\ndata: "
 _DELTA: Final = b',"op":"DELTA","t":"'
 _OP: Final = b',"op":"'

@@ -40,8 +40,6 @@ from . import (
 )
 from ._entries import as_packet, delta_json, valid_entries
 
-__all__ = ["AnswerFold", "asked_question"]
-
 _JSON: TypeAlias = dict[str, Any]
 _COUNTS: Final = {
     *("prompt_tokens", "completion_tokens", "total_tokens"),

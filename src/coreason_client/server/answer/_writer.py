@@ -15,16 +15,6 @@ from . import AnswerEvent, Artifact, Markdown, Media, Part, Rewound, Text, ToolR
 from ._entries import as_packet, delta_json, single_delta, split_entries, valid_entries
 from ._fold import AnswerFold
 
-__all__ = [
-    "Writer",
-    "arguments_json",
-    "as_text",
-    "cut",
-    "event_frame",
-    "page_usage",
-    "result_text",
-]
-
 _PARAGRAPH: Final = "\n\n"
 _MAX_JOINED: Final = 262_144  # bytes of pieces of text that become one
 _TOKENS: Final = {

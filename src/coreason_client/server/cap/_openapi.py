@@ -11,8 +11,6 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 from .._options import CARD_PATH
 from ..http._cursor import MAX_CURSOR_LENGTH
 
-__all__ = ["openapi"]
-
 _MODELS: tuple[type[BaseModel], ...] = (ServiceRequest, StreamPacket, HealthCheckResponse)
 _REFUSALS = {
     "400": "The Last-Event-ID is not a position in the stream, or the body is incomplete.",

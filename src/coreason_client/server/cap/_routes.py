@@ -36,8 +36,6 @@ from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
 from ._openapi import openapi
 
-__all__ = ["Readiness", "Routes", "ready_response"]
-
 Readiness: TypeAlias = Literal["ready", "starting", "degraded", "draining"]
 
 _MAX_ID = 255  # characters of the id of a message

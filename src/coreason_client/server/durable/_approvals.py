@@ -11,8 +11,6 @@ from ._journal import Journal
 from ._notes import Begun, Done, Policy, dump_note, parse_note
 from ._replay import SKIP, Finished, Replay, ReplayDiverged
 
-__all__ = ["APPROVAL", "ApprovalPending", "Approvals", "SilentReplay"]
-
 APPROVAL: Final = "coreason.approval"
 """The key of the state of a question that `approve` has asked. Logs store it."""
 

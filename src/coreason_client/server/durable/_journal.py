@@ -28,19 +28,6 @@ from ._notes import (
     Traced,
 )
 
-__all__ = [
-    "BODY",
-    "MAX_STARTS",
-    "Journal",
-    "Paths",
-    "Restarts",
-    "Step",
-    "Writers",
-    "check_name",
-    "derived_uuid",
-    "is_inside",
-]
-
 # The paths of steps: which call of an agent is which step of the journal. No I/O.
 
 MAX_NAME = 200  # characters

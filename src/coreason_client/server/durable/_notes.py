@@ -10,23 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic_core import from_json, to_json
 
-__all__ = [
-    "Begun",
-    "Checkpoint",
-    "Done",
-    "Failed",
-    "FirstPacket",
-    "Note",
-    "Outcome",
-    "Policy",
-    "Released",
-    "Rewound",
-    "Started",
-    "Traced",
-    "dump_note",
-    "parse_note",
-]
-
 Policy: TypeAlias = Literal["rerun", "fail", "resume"]
 Outcome: TypeAlias = Literal["result", "error", "cancelled"]
 

@@ -12,8 +12,6 @@ from coreason_manifest.definitions.rewind import rewound_to
 
 from ._replay import Logged
 
-__all__ = ["ValidText", "comparable", "follow_text", "logged_packets"]
-
 _DATA = b"\ndata: "
 _GENERATED = ("id", "timestamp")  # of an event
 

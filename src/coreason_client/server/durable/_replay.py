@@ -16,21 +16,6 @@ from typing import Any, NamedTuple
 from ._journal import BODY, Journal, Step, is_inside
 from ._notes import Done, Policy
 
-__all__ = [
-    "LIVE",
-    "SKIP",
-    "Finished",
-    "Logged",
-    "Replay",
-    "ReplayDiverged",
-    "ReplayError",
-    "Resume",
-    "Rewind",
-    "Run",
-    "StepUncertain",
-    "is_transient",
-]
-
 
 class ReplayError(Exception):
     """The replay cannot go on."""

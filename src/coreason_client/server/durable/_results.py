@@ -12,16 +12,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
-__all__ = [
-    "MAX_RESULT_BYTES",
-    "ResultError",
-    "ResultType",
-    "arguments_digest",
-    "failure_of",
-    "function_name",
-    "unwrapped",
-]
-
 MAX_RESULT_BYTES = 1024 * 1024
 
 

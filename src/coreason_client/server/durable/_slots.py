@@ -11,8 +11,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["RestartSlots"]
-
 T = TypeVar("T", bound=Hashable)
 
 SLOTS = 4

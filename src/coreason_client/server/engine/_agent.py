@@ -23,17 +23,6 @@ from ._step_context import in_thread
 from ._steps import JournaledSteps, Steps
 from ._threads import run_in_thread
 
-__all__ = [
-    "Agent",
-    "Runner",
-    "as_runner",
-    "check_awaited",
-    "continuing",
-    "is_generator_without_stream",
-    "watch_forgotten",
-    "write_item",
-]
-
 # Calls of a stream that the agent has not awaited: they write nothing, and Python only warns.
 #
 # Python calls a function of `warnings` when such a coroutine is dropped, in the frame that drops

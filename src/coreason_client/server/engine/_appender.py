@@ -35,8 +35,6 @@ from ..observe._metrics import NOT_METERED, StreamMeter
 from ._limits import pace_of_writers
 from ._packets import Ending
 
-__all__ = ["FLUSH_BYTES", "FLUSH_EVERY", "Appender"]
-
 FLUSH_EVERY: Final = 0.025
 FLUSH_BYTES: Final = 4096
 KEEP_SECONDS: Final = 10.0

@@ -30,50 +30,6 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._off_loop import LARGE_BODY
 from ..log.base import Conversation
 
-__all__ = [
-    "COMPLETE",
-    "MAX_HISTORY_BYTES",
-    "AnsweredQuestion",
-    "History",
-    "Question",
-    "RequestWithHistory",
-    "StoredQuestion",
-    "StoredTurn",
-    "Turn",
-    "UnreadTurn",
-    "answer_to",
-    "answered_stream",
-    "as_turns",
-    "asked_in",
-    "conversation_of",
-    "dump_asked",
-    "dump_claim",
-    "dump_mark",
-    "dump_question",
-    "dump_request",
-    "dump_turn",
-    "given_turns",
-    "is_large",
-    "keeps_turn",
-    "last_question",
-    "latest_turns",
-    "make_turn",
-    "marks_in",
-    "new_messages",
-    "parse_asked",
-    "parse_claims",
-    "parse_history",
-    "parse_question",
-    "parse_request",
-    "parse_stored",
-    "question_of",
-    "stored_turns",
-    "thread_of",
-    "turn_of",
-    "unread_turn",
-    "waiting_request",
-]
-
 COMPLETE = "complete"
 MAX_HISTORY_BYTES = 1024 * 1024
 """Default limit of the stored history that an agent gets."""

@@ -47,8 +47,6 @@ from ._packets import Ending, replay_diverged, rewind_refused, step_uncertain
 from ._step_context import OpenStep, caller, current_step, innermost_step
 from ._writer import StreamWriter
 
-__all__ = ["DurableWriter", "Origin", "WriterTurn"]
-
 # The turn of a writer: steps that write at the same time wait for each other.
 
 

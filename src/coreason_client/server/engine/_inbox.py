@@ -24,8 +24,6 @@ from ..log.base import Conversation, StreamLog, StreamMeta
 from ._conversation import dump_mark, marks_in
 from ._steps import Steps
 
-__all__ = ["MAX_TEXT", "Inbox", "InboxMessage", "InboxStore", "PutResult", "taken_in"]
-
 MAX_MESSAGES: Final = 100
 MAX_TEXT: Final = 65_536  # characters
 _ALL: Final = MAX_MESSAGES * 5

@@ -23,8 +23,6 @@ from ..errors import LogError
 from ..log.quotas import QuotaStore, Reservation
 from ..observe._metrics import Limit
 
-__all__ = ["REQUESTS", "WRITERS", "Pace", "Quota", "Quotas", "Unit", "pace_of_writers"]
-
 # The units of a limit that each principal uses, and may use, in this process. Pure.
 #
 # On a log of one process a principal may use the limit. On a shared log all processes count

@@ -51,8 +51,6 @@ from ._inbox import InboxStore
 from ._packets import CANCELLED, CONVERSATION_BUSY
 from ._producer import Producer
 
-__all__ = ["Order", "UnreadTurns", "place_of"]
-
 _POLL_SECONDS: Final = 1.0  # a stream that ends in this process is noticed at once
 _FEW, _ALL = 20, 1_000
 _STREAM: Final = "stream"

@@ -25,8 +25,6 @@ from ..observe._metrics import Metrics, StreamMeter
 from ._conversation import dump_turn, make_turn, parse_question
 from ._packets import CANCELLED, PRODUCER_LOST, Frames
 
-__all__ = ["Orphans", "UnwrittenEnd"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _BATCH = 100  # streams ended at once: a dead process may leave thousands

@@ -28,21 +28,6 @@ from ...sse import encode_event
 from ...sse._decode import DEFAULT_MAX_EVENT_BYTES
 from ..errors import Fenced, StreamEnded
 
-__all__ = [
-    "ABANDONED",
-    "AGENT_ERROR",
-    "CANCELLED",
-    "CONVERSATION_BUSY",
-    "PRODUCER_LOST",
-    "SERVER_STOPPED",
-    "Ending",
-    "Frames",
-    "fatal",
-    "replay_diverged",
-    "rewind_refused",
-    "step_uncertain",
-]
-
 # Upper bound for the size of the id and the envelope.
 _ENVELOPE_BYTES = 512
 _MAX_PAYLOAD_BYTES = DEFAULT_MAX_EVENT_BYTES - _ENVELOPE_BYTES

@@ -24,8 +24,6 @@ from ._packets import AGENT_ERROR, CANCELLED, PRODUCER_LOST, SERVER_STOPPED
 from ._steps import JournaledSteps, Steps
 from ._writer import StreamWriter
 
-__all__ = ["DurableProducer", "Producer"]
-
 logger = logging.getLogger("coreason_client.server")
 
 # Seconds before the restart of an agent that failed with a TRANSIENT error.

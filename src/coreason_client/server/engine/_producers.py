@@ -27,8 +27,6 @@ from ._order import Order, UnreadTurns
 from ._packets import ABANDONED, CANCELLED
 from ._producer import DurableProducer, Producer
 
-__all__ = ["Producers", "as_claimed"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _CANCEL_WAIT = 1.0  # seconds that a cancel waits for the end of the stream

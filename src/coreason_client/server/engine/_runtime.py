@@ -28,8 +28,6 @@ from ._takeover import Takeover
 from ._upkeep import Background, ReaderWake, Upkeep
 from ._watchdog import LeaseRescue, renew_in_thread, watch_exit, watch_loop
 
-__all__ = ["Runtime", "Service"]
-
 logger = logging.getLogger("coreason_client.server")
 
 

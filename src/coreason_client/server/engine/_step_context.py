@@ -11,15 +11,6 @@ from uuid import UUID
 from ..durable._notes import Policy
 from ..durable._replay import Resume
 
-__all__ = [
-    "OpenStep",
-    "caller",
-    "current_step",
-    "in_step",
-    "in_thread",
-    "innermost_step",
-]
-
 
 @dataclass(slots=True, eq=False)
 class OpenStep:

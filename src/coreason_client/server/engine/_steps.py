@@ -35,8 +35,6 @@ from ._packets import replay_diverged
 from ._step_context import OpenStep, caller, current_step, in_step
 from ._threads import run_in_thread, too_long
 
-__all__ = ["JournaledSteps", "Resumed", "Steps", "call_function", "check_step", "mark_async"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _ANSWER: Final = "answer"

@@ -35,8 +35,6 @@ from ._orphans import Orphans
 from ._packets import CANCELLED, PRODUCER_LOST
 from ._producers import Producers, as_claimed
 
-__all__ = ["Takeover"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _POLL_SECONDS = 0.5  # a stream that was handed over continues within a second

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 from ..errors import LogError, StreamCancelled, StreamEnded
 
-__all__ = ["run_in_thread", "too_long"]
-
 logger = logging.getLogger("coreason_client.server")
 
 T = TypeVar("T")

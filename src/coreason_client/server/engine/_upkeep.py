@@ -20,8 +20,6 @@ from ._orphans import Orphans
 from ._packets import CANCELLED
 from ._producers import Producers
 
-__all__ = ["RENEWALS_PER_LEASE", "Background", "ReaderWake", "Upkeep"]
-
 # Background tasks of a server.
 
 

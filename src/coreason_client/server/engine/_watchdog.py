@@ -23,19 +23,6 @@ from .._internals import exit_check
 from .._outage import Outage
 from ..log.base import StreamLog
 
-__all__ = [
-    "MAX_BLOCKED",
-    "Blocked",
-    "LeaseRescue",
-    "LoopWatch",
-    "NotRun",
-    "Report",
-    "Unblocked",
-    "renew_in_thread",
-    "watch_exit",
-    "watch_loop",
-]
-
 # Renewal of leases while the event loop is blocked, for at most a minute.
 #
 # A process with a blocked event loop is alive, and its agents may continue soon, so other processes

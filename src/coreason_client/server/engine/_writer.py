@@ -51,8 +51,6 @@ from ._conversation import (
 )
 from ._packets import Frames
 
-__all__ = ["StreamWriter", "was_answered"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _MAX_CLAIMS = 1_000

@@ -41,8 +41,6 @@ from ._decision import (
 from ._gate import Gate
 from ._problems import Problem, conversation_busy, question_not_open
 
-__all__ = ["Admission", "Admitted", "ParsedBody", "StreamRequest", "cursor_in", "owned"]
-
 
 class ParsedBody(NamedTuple):
     """A validated body."""

@@ -23,16 +23,6 @@ from ._gate import Gate
 from ._problems import Problem, shutting_down
 from ._stream_response import PAGE, EventStream
 
-__all__ = [
-    "CONFLICT",
-    "AnswerRoutes",
-    "AnswerStream",
-    "feed_up_to",
-    "load_entries",
-    "resumed",
-    "write_all",
-]
-
 R = TypeVar("R", bound="AnswerStream | None")
 S = TypeVar("S")
 W = TypeVar("W", bound=Writer)

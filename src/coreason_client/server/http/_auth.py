@@ -12,16 +12,6 @@ from ..._http._checks import VISIBLE
 from ...errors import ArgumentError
 from ._problems import Problem
 
-__all__ = [
-    "MAX_SECONDS",
-    "TICKET_PREFIX",
-    "Keys",
-    "Tickets",
-    "bearer_token",
-    "create_ticket",
-    "unauthorized",
-]
-
 
 class Keys:
     """The keys of a server and the principal of each, together with those of `also`."""

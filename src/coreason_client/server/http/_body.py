@@ -17,20 +17,6 @@ from .._off_loop import LARGE_BODY
 from .._options import Options
 from ._problems import Problem
 
-__all__ = [
-    "BodyMemory",
-    "BodyReservation",
-    "ValueCount",
-    "body_length",
-    "count_messages",
-    "drain_body",
-    "fingerprint",
-    "read_body",
-    "read_within",
-    "too_complex",
-    "too_slow",
-]
-
 # The cost of parsing a JSON body, estimated without parsing it. Pure.
 #
 # The cost does not depend on the bytes alone: four megabytes of text are parsed in milliseconds,

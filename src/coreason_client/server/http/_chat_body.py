@@ -35,23 +35,6 @@ from .._options import Options
 from ..engine._conversation import RequestWithHistory, StoredTurn, as_turns, turn_of
 from ._problems import Problem
 
-__all__ = [
-    "MAX_ID",
-    "Ask",
-    "bad_request",
-    "by_role",
-    "call_part",
-    "check_sizes",
-    "content_parts",
-    "is_id",
-    "json_object",
-    "objects_in",
-    "request_of",
-    "resource_part",
-    "result_part",
-    "text_in",
-]
-
 T = TypeVar("T")
 
 MAX_ID: Final = 256

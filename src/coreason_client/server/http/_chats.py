@@ -27,18 +27,6 @@ from ..log.base import Conversation, StreamLog, StreamMeta
 from ._answers import load_entries
 from ._problems import Problem, question_not_open
 
-__all__ = [
-    "Chat",
-    "Note",
-    "asking_stream",
-    "joined_stream",
-    "open_question",
-    "question_id",
-    "request_id",
-    "session_of",
-    "stream_in",
-]
-
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:chat-request")
 _MAX_NOTES: Final = 100
 _NOTE: Final = "chat"

@@ -13,8 +13,6 @@ from uuid import UUID
 
 from ._problems import Problem
 
-__all__ = ["MAX_CURSOR_LENGTH", "Cursor", "etag_of", "is_known", "parse_cursor", "stream_in_path"]
-
 # 36 characters of a UUID, and three times a colon and a number that fits any store.
 MAX_CURSOR_LENGTH = 36 + 3 * (1 + 18)
 # Stricter than `int` and `UUID`, which accept underscores, braces, signs and non-ASCII digits.

@@ -18,17 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .._internals import SEND, response_cycle
 
-__all__ = [
-    "READ_TIME",
-    "CutPlan",
-    "Cuts",
-    "CuttableConnection",
-    "EventCount",
-    "abort",
-    "abort_soon",
-    "serve_cuttable",
-]
-
 # The numbers of packets after which the connections of a stream are cut, from a seed. Pure.
 
 _MOST_PACKETS: Final = 20

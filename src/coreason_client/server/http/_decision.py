@@ -52,18 +52,6 @@ from ._problems import (
     too_many_streams,
 )
 
-__all__ = [
-    "Find",
-    "Join",
-    "Need",
-    "Refuse",
-    "RequestFacts",
-    "Resume",
-    "ServerFacts",
-    "Start",
-    "decide",
-]
-
 
 @dataclass(slots=True)
 class RequestFacts:

@@ -17,8 +17,6 @@ from ._body import BodyMemory, BodyReservation, body_length, read_body
 from ._problems import PRINCIPAL, Problem
 from ._rate_limit import RequestRate, TokenStore
 
-__all__ = ["Gate", "drop_body"]
-
 T = TypeVar("T")
 
 _HELD_BODY: Final = "coreason.body"

@@ -31,17 +31,6 @@ from starlette.routing import Route
 from ...errors import ArgumentError
 from ._problems import Problem
 
-__all__ = [
-    "AllowedHosts",
-    "Handler",
-    "Headers",
-    "RouteEntry",
-    "checked_origins",
-    "encoded_slash_problem",
-    "route_table",
-    "with_root_path",
-]
-
 Headers = Sequence[tuple[bytes, bytes]]
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 RouteEntry: TypeAlias = tuple[set[str], str, Handler]

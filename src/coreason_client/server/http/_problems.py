@@ -18,22 +18,6 @@ from ..observe._log_lines import LineLimit
 from ..observe._metrics import Metrics
 from ._rate_limit import retry_after
 
-__all__ = [
-    "PRINCIPAL",
-    "Problem",
-    "Refusals",
-    "as_problem",
-    "conversation_busy",
-    "is_openai_path",
-    "question_not_open",
-    "resume_conflict",
-    "shutting_down",
-    "too_many_readers",
-    "too_many_requests",
-    "too_many_streams",
-    "validation_problem",
-]
-
 _MAX_ERRORS = 20
 # Listing an error costs microseconds and kilobytes, and a body can have millions of wrong items.
 _MAX_LISTED = 1000

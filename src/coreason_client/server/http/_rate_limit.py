@@ -10,8 +10,6 @@ arithmetic avoids rounding, so the Retry-After that is sent is always long enoug
 
 from typing import Final, Protocol
 
-__all__ = ["RequestRate", "TokenStore", "retry_after"]
-
 _MINUTE: Final = 60_000_000_000
 _SECOND: Final = 1_000_000_000
 _FEW: Final = 64

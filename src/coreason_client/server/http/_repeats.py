@@ -17,8 +17,6 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from ..log.base import StreamLog, StreamMeta
 
-__all__ = ["Repeats"]
-
 _SECONDS = 60.0
 _LONGEST_PAUSE = 10.0  # seconds between a lost response and its repetition
 _MAX_KNOWN = 10_000  # digests, and whole responses

@@ -30,16 +30,6 @@ from ..errors import LogError, PositionGone
 from ..log.base import Follower, StreamMeta
 from ._cursor import Cursor
 
-__all__ = [
-    "PAGE",
-    "EventStream",
-    "NextStream",
-    "SSEResponse",
-    "disconnected",
-    "nothing_left",
-    "while_connected",
-]
-
 logger = logging.getLogger("coreason_client.server")
 
 T = TypeVar("T")

@@ -22,8 +22,6 @@ from urllib.parse import quote
 from ..errors import LogUnavailable
 from ._schema import APPLICATION_ID, pragma
 
-__all__ = ["BackupRequests", "back_up"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _PAGES_PER_STEP = 64  # 256 KiB: appends wait for one step

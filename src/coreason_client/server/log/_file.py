@@ -25,8 +25,6 @@ from . import _schema, _sql
 from ._backup import BackupRequests
 from ._sql import LogConnection
 
-__all__ = ["LogFile"]
-
 logger = logging.getLogger("coreason_client.server")
 
 RESERVE_BYTES = 16 * 1024 * 1024  # kept free on the disk; a quarter of a small disk

@@ -11,18 +11,6 @@ from uuid import UUID
 from ._rules import may_have_more
 from .base import DurableLog, Follower, Notes, Page
 
-__all__ = [
-    "LiveLog",
-    "LocalFollower",
-    "PageLookup",
-    "Reader",
-    "TaskWaiters",
-    "Waiter",
-    "Waiters",
-    "Waiting",
-    "make_wake_callback",
-]
-
 # Readers that wait for entries: an append wakes them with one cheap call, without a timer each.
 
 PageLookup: TypeAlias = Callable[[UUID, int, int, int], Page | None]

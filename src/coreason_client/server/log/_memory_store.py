@@ -31,8 +31,6 @@ from .base import (
     StreamMeta,
 )
 
-__all__ = ["MemoryStore", "Stream", "TimeQueue", "Turns", "memory_of"]
-
 # The records of the memory log: a stream, a conversation. They are changed only under its lock.
 #
 # Sizes are those in memory. Beside its payload, an entry or a note takes a bytes object and a place

@@ -9,8 +9,6 @@ from ._live import Waiters
 from ._rules import cut_page
 from .base import PAGE_BYTES, Page
 
-__all__ = ["LiveEntries", "RecentEntries"]
-
 
 class _Recent:
     """The entries of one stream from `first_seq` on, all of one epoch.

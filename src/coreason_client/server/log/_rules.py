@@ -9,24 +9,6 @@ from uuid import UUID
 from ..errors import Fenced, OutOfSequence, PositionGone
 from .base import PAGE_BYTES, AgentVersion, EpochStart, NewStream, Notes, Page, StreamMeta, epoch_at
 
-__all__ = [
-    "are_notes_repeated",
-    "begin_epoch",
-    "check_last_entries",
-    "check_position",
-    "count_latest_turns",
-    "cut_page",
-    "digest",
-    "is_repeated",
-    "make_page",
-    "may_claim_durable",
-    "may_have_more",
-    "new_epoch",
-    "new_meta",
-    "take_page",
-    "text",
-]
-
 # The epoch of a claim: the milliseconds since 2025, and then random bits. Until 2059 it is below
 # 2**53, so Lua and JavaScript can hold it.
 _EPOCH_ORIGIN = 1_735_689_600.0

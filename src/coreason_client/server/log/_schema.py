@@ -5,15 +5,6 @@ from collections.abc import Iterable
 
 from ._staging import pack_runs
 
-__all__ = [
-    "APPLICATION_ID",
-    "SCHEMA_VERSION",
-    "insert_runs",
-    "pragma",
-    "prepare",
-    "probe",
-]
-
 APPLICATION_ID = 0x436F5265  # "CoRe"
 SCHEMA_VERSION = 5
 # Questions, and values of tasks, have their own tables: rows of `streams` and `tasks` are often

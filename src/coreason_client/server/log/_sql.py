@@ -32,30 +32,6 @@ from .base import (
     StreamMeta,
 )
 
-__all__ = [
-    "LogConnection",
-    "add_turn",
-    "append",
-    "change_question",
-    "drop_entries",
-    "drop_streams",
-    "drop_turns",
-    "end_stream",
-    "find_meta",
-    "last_note",
-    "last_seq",
-    "load_meta",
-    "load_staged",
-    "move_staged",
-    "open_stream",
-    "parse_epochs",
-    "read_page",
-    "renew",
-    "request_cancel",
-    "turns",
-    "write_staged",
-]
-
 # Values of `body_gone`. In both cases readers cannot read any entry of the stream.
 _GONE, _BEING_DROPPED = 1, 2
 _BYTES_PER_ROW = 32_768  # bytes that one step drops for each stream that it may look at

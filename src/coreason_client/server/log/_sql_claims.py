@@ -10,8 +10,6 @@ from ._rules import begin_epoch, may_claim_durable, new_epoch
 from ._sql import LogConnection, last_note, last_seq, parse_epochs
 from .base import PAGE_BYTES, UNCLAIMED_SECONDS, AgentVersion, Claim
 
-__all__ = ["claim_durable", "claim_held", "claim_lost", "journal", "release"]
-
 _COLUMNS = "n, stream_id, epoch, last_seq, lease_until, agent_id, version, epoch_starts"
 
 

@@ -25,8 +25,6 @@ from .tasks import (
     is_applied,
 )
 
-__all__ = ["SQLiteDeliveries", "SQLiteTasks", "drop_deliveries"]
-
 # Deliveries in the SQLite file of a log.
 
 _DELIVERY_COLUMNS = "task_id, name, data, progress, due, revision"

@@ -16,8 +16,6 @@ from itertools import islice
 from struct import Struct, pack
 from uuid import UUID
 
-__all__ = ["RUN_BYTES", "StagedEntries", "pack_run", "pack_runs", "unpack_record", "unpack_run"]
-
 _HEAD = Struct("<16sQ")
 _HEAD_OF_ONE = Struct("<16sQII")  # of an append with one entry, the usual case
 _NUMBER = Struct("<I")

@@ -17,8 +17,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import LogError, LogUnavailable
 
-__all__ = ["BatchDelay", "Database", "SharedWorker", "Worker"]
-
 # The delay of a batch, so that more calls can share its cost. No I/O.
 #
 # Most of the cost of a small batch (a commit, a round trip) does not depend on its size. If calls

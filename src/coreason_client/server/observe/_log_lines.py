@@ -13,27 +13,6 @@ from uuid import UUID
 from ...errors import ArgumentError
 from ..log.base import AgentVersion, StreamMeta
 
-__all__ = [
-    "LineLimit",
-    "ThrottledLine",
-    "drained",
-    "draining",
-    "end_written",
-    "logger",
-    "other_version",
-    "redacted_access_lines",
-    "refused",
-    "restarted",
-    "restarts_used_up",
-    "resumed",
-    "stream_ended",
-    "stream_started",
-    "suppressed_suffix",
-    "taken_over",
-    "throttled_http_lines",
-    "without_query_values",
-]
-
 # The access log of uvicorn without the values of queries.
 #
 # The server reads no credentials from a query, but clients put them there by mistake, under any

@@ -15,17 +15,6 @@ from coreason_manifest.definitions.presentation import StreamOpCode
 
 from ...errors import MissingExtraError
 
-__all__ = [
-    "NOT_METERED",
-    "NO_METRICS",
-    "Gauge",
-    "Limit",
-    "MergedMetrics",
-    "Metrics",
-    "PrometheusMetrics",
-    "StreamMeter",
-]
-
 Gauge: TypeAlias = Literal["streams_open", "readers_open", "log_degraded", "leases_held"]
 Limit: TypeAlias = Literal["streams", "readers", "connections"]
 

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
 
     from ..log.base import StreamMeta
 
-__all__ = [
-    "HANDED_OVER",
-    "NOT_TRACED",
-    "AgentRun",
-    "Attempt",
-    "HeaderValues",
-    "StoredHeaders",
-    "Tracing",
-    "trace_headers",
-    "tracing",
-]
-
 _NAMES = ("traceparent", "tracestate")
 HANDED_OVER = "handed_over"
 """The outcome of a run whose stream another process continues."""

@@ -9,8 +9,6 @@ from ..answer._writer import event_frame
 from ..log.base import StreamMeta
 from ._wire import REWOUND, TextWriter, annotation, error_object
 
-__all__ = ["CHAT_PREFIX", "ChatWriter"]
-
 CHAT_PREFIX: Final = "chatcmpl-"
 """The prefix of the ids of chat completions."""
 _DONE: Final = b"data: [DONE]\n\n"

@@ -26,8 +26,6 @@ from ..http._chat_body import (
     result_part,
 )
 
-__all__ = ["chat_message", "input_item", "item_messages"]
-
 _ROLES: Final = {
     "system": Role.SYSTEM,
     "developer": Role.SYSTEM,

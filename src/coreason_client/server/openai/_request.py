@@ -36,8 +36,6 @@ from ._messages import chat_message, item_messages
 from ._stored import RESPONSE_PREFIX, answer_of, item_stream, load_turns, stream_of
 from ._wire import unknown_response
 
-__all__ = ["ChatRequest", "OpenAIRequest", "ResponsesRequest", "check_model", "unknown_model"]
-
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:openai:idempotency-key")
 _OWN_TOOLS: Final = "an agent calls its own tools and cannot call those of the request"

@@ -10,8 +10,6 @@ from ..log.base import StreamMeta
 from ._stored import response_id
 from ._wire import REWOUND, TextWriter, annotation
 
-__all__ = ["ResponseWriter"]
-
 _JSON = dict[str, Any]
 _MAX_REPEATED: Final = 8_000_000  # characters of the output that the last event repeats
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}

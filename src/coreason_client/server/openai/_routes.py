@@ -30,8 +30,6 @@ from ._responses import ResponseWriter
 from ._stored import asked_of, delete_turns, is_deleted, load_turns, response_id, stream_of
 from ._wire import REWOUND, failed_answer, input_not_stored, unknown_response
 
-__all__ = ["OpenAIRoutes", "describe"]
-
 T = TypeVar("T")
 W = TypeVar("W", bound=Writer)
 

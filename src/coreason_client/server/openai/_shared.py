@@ -23,8 +23,6 @@ from ._request import check_model, unknown_model
 from ._routes import OpenAIRoutes, describe
 from ._stored import stream_of
 
-__all__ = ["ServedModel", "SharedRoutes"]
-
 _UNREADABLE = object()
 _BODY = SchemaValidator(
     schema.typed_dict_schema(

@@ -12,18 +12,6 @@ from ..engine._conversation import StoredTurn, stored_turns, turn_of
 from ..http._chats import stream_in
 from ..log.base import MAX_TURNS, Conversation, StreamLog, StreamMeta
 
-__all__ = [
-    "RESPONSE_PREFIX",
-    "answer_of",
-    "asked_of",
-    "delete_turns",
-    "is_deleted",
-    "item_stream",
-    "load_turns",
-    "response_id",
-    "stream_of",
-]
-
 RESPONSE_PREFIX: Final = "resp_"
 """The prefix of the ids of responses, and of the conversations that have their turns."""
 _ITEM = re.compile(r"(msg|rs|mcp)_([0-9a-f]{32})_[0-9]{1,9}", re.ASCII)

@@ -9,18 +9,6 @@ from starlette.responses import JSONResponse, Response
 from ..answer._writer import Writer
 from ..http._problems import Problem
 
-__all__ = [
-    "REWOUND",
-    "TextWriter",
-    "annotation",
-    "error_object",
-    "error_response",
-    "failed_answer",
-    "input_not_stored",
-    "length_of",
-    "unknown_response",
-]
-
 _TYPES: Final[Mapping[int, str]] = {
     401: "authentication_error",
     403: "permission_error",

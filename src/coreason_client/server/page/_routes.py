@@ -23,21 +23,6 @@ from ..http._body import read_within
 from ..http._cursor import etag_of, is_known
 from ..http._problems import Problem, as_problem, validation_problem
 
-__all__ = [
-    "CONFIG_PATH",
-    "CONTENT_SECURITY_POLICY",
-    "CUT_PATH",
-    "INDEX",
-    "MAX_CUT_BYTES",
-    "PAGE_HEADERS",
-    "CutRequest",
-    "PageConfig",
-    "PageFile",
-    "load_files",
-    "page_routes",
-    "parse_cut",
-]
-
 # The body of a request to cut the connections of a stream. Pure.
 
 MAX_CUT_BYTES: Final = 1024

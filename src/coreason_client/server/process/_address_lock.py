@@ -17,8 +17,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["LocalAddress", "claim", "has_socket_at", "release", "release_closed"]
-
 LocalAddress = tuple[str, int | None]  # host and port, or the path of a Unix socket and None
 
 _guard = threading.Lock()

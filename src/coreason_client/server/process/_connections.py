@@ -20,8 +20,6 @@ from typing import Any, ClassVar
 
 import h11
 
-__all__ = ["Connections", "StrictConnection", "guarded", "has_bare_lf", "has_two_lengths"]
-
 # A stricter h11: it refuses requests that a proxy in front may read differently.
 #
 # If a proxy and a server read a head differently, an attacker can smuggle a second request past the

@@ -24,20 +24,6 @@ from ._connections import Connections, guarded
 from ._listen import Listener, default_max_connections, descriptor_limit
 from ._tls import check_tls
 
-__all__ = [
-    "AFTER_DRAIN",
-    "SIGHUP",
-    "CountsConnections",
-    "Drainable",
-    "DrainingServer",
-    "Hangup",
-    "Limits",
-    "Reloadable",
-    "exit_now",
-    "has_terminal",
-    "is_ignored",
-]
-
 # The meaning of SIGHUP: the terminal was closed, or files have to be read again.
 #
 # A server in a terminal must end when its terminal is closed; a server without one, such as a

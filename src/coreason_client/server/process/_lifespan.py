@@ -4,8 +4,6 @@ from contextlib import AbstractAsyncContextManager
 
 from starlette.types import Receive, Send
 
-__all__ = ["serve_lifespan"]
-
 
 async def serve_lifespan(
     context: AbstractAsyncContextManager[None], receive: Receive, send: Send

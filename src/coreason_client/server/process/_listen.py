@@ -16,18 +16,6 @@ from ...errors import ArgumentError
 from ..observe._log_lines import ThrottledLine
 from ._connections import Connections
 
-__all__ = [
-    "UDS_MODE",
-    "Listener",
-    "default_max_connections",
-    "descriptor_limit",
-    "listen",
-    "listen_all",
-    "listen_unix",
-    "raise_descriptor_limit",
-    "remove_unix",
-]
-
 # The limit of file descriptors, and the share of it for connections.
 
 _MAX_LIMIT = 1 << 20  # some containers allow a thousand times more, which no process needs

@@ -22,8 +22,6 @@ from typing import Any, TypeAlias, cast
 from ._draining_server import SIGHUP, Hangup, exit_now, is_ignored
 from ._worker_processes import exit_reason
 
-__all__ = ["Reloader", "changed", "scan"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _TICK = 0.4  # seconds between two checks of the files

@@ -18,8 +18,6 @@ from .._internals import signalled_server
 from ..log.base import StreamLog
 from ._address_lock import LocalAddress, claim, has_socket_at, release, release_closed
 
-__all__ = ["SeveralProcesses", "SingleProcessGuard", "check_workers", "configured_workers"]
-
 # Seconds: the previous process may still be draining, as after a reload.
 _WAIT = 2.0
 _POLL_INTERVAL = 0.05

@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from ...errors import ArgumentError
 
-__all__ = ["TlsFile", "check_tls"]
-
 TlsFile: TypeAlias = str | os.PathLike[str] | None
 
 _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"

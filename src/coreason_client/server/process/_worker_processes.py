@@ -20,8 +20,6 @@ from typing import Any, cast
 
 from ._draining_server import Hangup, exit_now, is_ignored
 
-__all__ = ["StartFailed", "Supervisor", "WorkerLink", "exit_reason"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _TICK = 0.5

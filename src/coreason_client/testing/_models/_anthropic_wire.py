@@ -9,8 +9,6 @@ from ...llm.types import Citation
 from ._turns import FinishReason, ModelFailure
 from ._wire import Asked, Chunk, Wire, WireTurn, cited_spans, counts, sse, tool_message, with_calls
 
-__all__ = ["ANTHROPIC", "joined_text"]
-
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",

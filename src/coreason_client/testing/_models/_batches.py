@@ -15,8 +15,6 @@ from ._gemini_wire import GEMINI
 from ._responses_wire import RESPONSES
 from ._wire import CREATED, Wire, dumped
 
-__all__ = ["FakeBatches", "Sent"]
-
 Sent = tuple[int, Mapping[str, str], bytes]
 """The status, the headers and the body of a response."""
 

@@ -24,8 +24,6 @@ from ._wire import (
     with_calls,
 )
 
-__all__ = ["BEDROCK", "encode", "frame"]
-
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",

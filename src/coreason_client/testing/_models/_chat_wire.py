@@ -6,8 +6,6 @@ from typing import Any
 from ._turns import FinishReason, ModelFailure
 from ._wire import CREATED, Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped, range_of, sse
 
-__all__ = ["CHAT", "chat_error"]
-
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "stop",
     "length": "length",

@@ -20,8 +20,6 @@ from ._wire import (
     with_calls,
 )
 
-__all__ = ["GEMINI"]
-
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "STOP",
     "length": "MAX_TOKENS",

@@ -7,8 +7,6 @@ from typing import Any
 from ._turns import FinishReason, ModelFailure
 from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, counts, dumped
 
-__all__ = ["OLLAMA"]
-
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "stop",
     "length": "length",

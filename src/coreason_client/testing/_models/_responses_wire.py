@@ -20,8 +20,6 @@ from ._wire import (
     tool_message,
 )
 
-__all__ = ["RESPONSES"]
-
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 _TEXTS = ("input_text", "output_text", "text")
 

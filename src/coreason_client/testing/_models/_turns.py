@@ -11,8 +11,6 @@ from ...errors import ArgumentError
 from ...llm.types import Citation
 from .._secret_names import HiddenHeaders
 
-__all__ = ["ModelFailure", "ModelRequest", "ModelToolCall", "ModelTurn", "ModelTurnLike", "turn_of"]
-
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "filtered"]
 Break: TypeAlias = int | Literal["content"]
 

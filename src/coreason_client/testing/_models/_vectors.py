@@ -8,8 +8,6 @@ from typing import Any
 
 from ._wire import CREATED
 
-__all__ = ["embeddings_reply", "model_list_reply", "vector_of"]
-
 _DIMENSIONS = 8
 
 

@@ -9,25 +9,6 @@ from typing import Any
 from ...llm.types import Citation
 from ._turns import Break, FinishReason, ModelFailure, ModelToolCall, ModelTurn
 
-__all__ = [
-    "CREATED",
-    "Asked",
-    "Chunk",
-    "CitedSpan",
-    "Wire",
-    "WireCall",
-    "WireTurn",
-    "before_break",
-    "cited_spans",
-    "counts",
-    "dumped",
-    "range_of",
-    "script_of",
-    "sse",
-    "tool_message",
-    "with_calls",
-]
-
 CREATED = 1_700_000_000
 """The time of every answer, in seconds since 1970, so that answers are the same in every run."""
 

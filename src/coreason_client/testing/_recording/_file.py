@@ -13,23 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
-__all__ = [
-    "BASE",
-    "CHUNK_FIELDS",
-    "End",
-    "RecordedChunk",
-    "RecordedExchange",
-    "Recording",
-    "RecordingError",
-    "bytes_of",
-    "chunk_fields",
-    "chunk_of",
-    "dump",
-    "fields_of",
-    "load",
-]
-
-
 BASE = "http://recording.invalid"
 """Stands for the origin of the service in a file; the client gets that of the replay."""
 

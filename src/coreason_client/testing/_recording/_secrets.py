@@ -18,16 +18,6 @@ from ..._secret import header_secrets, redact
 from .._secret_names import MASK, is_secret_header, is_secret_name
 from ._file import Headers, RecordedChunk, RecordedExchange, Recording
 
-__all__ = [
-    "Span",
-    "environment_secrets",
-    "merged_spans",
-    "replace_spans",
-    "request_secrets",
-    "spans_of",
-    "without_secrets",
-]
-
 Span = tuple[int, int]
 """The first byte of a part, and the first one after it."""
 

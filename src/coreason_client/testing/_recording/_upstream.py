@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 from .._loopback import HTTPHead, HTTPRequest, MalformedHTTP, ResponseWriter, read_body, read_head
 from ._file import End
 
-__all__ = ["ResponseObserver", "Unreachable", "Upstream"]
-
 T = TypeVar("T")
 
 _CONNECT_TIMEOUT = 30.0

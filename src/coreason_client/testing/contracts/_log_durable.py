@@ -9,8 +9,6 @@ from ...server.log import AgentVersion, Conversation, DurableLog, EpochStart, Ne
 from ...server.log.base import PAGE_BYTES, UNCLAIMED_SECONDS
 from ._log_tests import LogTests, ManualClock, check_claim, contract_test
 
-__all__ = ["ClaimRules", "JournalRules"]
-
 AGENT = AgentVersion("writer", "1")
 
 

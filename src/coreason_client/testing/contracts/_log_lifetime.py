@@ -20,8 +20,6 @@ from ._log_tests import (
     read,
 )
 
-__all__ = ["ConversationRules", "LeaseRules", "RetentionRules"]
-
 # Sizes of turns in quarters of the maximum, and how many of the turns are kept.
 KEPT_TURNS = [
     ([3, 1], 2),

@@ -24,8 +24,6 @@ from ._log_tests import (
     read,
 )
 
-__all__ = ["EpochRules", "PositionRules"]
-
 Write: TypeAlias = Callable[[bytes], bool]
 
 

@@ -20,8 +20,6 @@ from ._log_tests import (
     read,
 )
 
-__all__ = ["EntryRules", "ReaderRules", "RequestRules"]
-
 
 class RequestRules(LogTests):
     """A request has one stream."""

@@ -9,19 +9,6 @@ from uuid import UUID, uuid4
 
 from ...server.log import Claim, EpochStart, NewStream, StreamLog
 
-__all__ = [
-    "LONG",
-    "LogTests",
-    "ManualClock",
-    "check_claim",
-    "contract_test",
-    "entries",
-    "let_run",
-    "new_stream",
-    "open_stream",
-    "read",
-]
-
 LONG: Final = 60.0  # a wait that is always ended by something else
 _LIMIT: Final = 30.0  # seconds for one test
 

@@ -22,8 +22,6 @@ from ._logs import (
 from ._table import fault
 from ._wire import BOM, Packet, chunk, compact, pieces, sse
 
-__all__ = ["GARBAGE"]
-
 # Each line must be ignored. The last but one holds characters that are not line ends in SSE,
 # though str.splitlines() takes them for such: a decoder that splits there sees a phantom event.
 GARBAGE: Final = (

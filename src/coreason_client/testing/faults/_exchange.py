@@ -12,21 +12,6 @@ from . import _wire as wire
 from ._run import FaultRun, RecordedRequest
 from ._wire import EVENT_STREAM, Packet, block, sse
 
-__all__ = [
-    "MIB",
-    "PIECE",
-    "BadCursorError",
-    "Connection",
-    "FaultExchange",
-    "How",
-    "Loss",
-    "cut",
-    "cut_in_half",
-    "lose",
-    "replace_next",
-]
-
-
 _READ_SIZE: Final = 64 * 1024
 
 

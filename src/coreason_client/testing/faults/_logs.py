@@ -5,22 +5,6 @@ from typing import Any, Final
 
 from ._wire import Packet, number
 
-__all__ = [
-    "EMOJI",
-    "LogPlan",
-    "emoji_log",
-    "far_jump_log",
-    "fatal_log",
-    "gap_log",
-    "low_close_log",
-    "plain_log",
-    "stream_error",
-    "swapped_log",
-    "transient_log",
-    "unfinished_log",
-    "warning_log",
-]
-
 EMOJI: Final = "\N{GRINNING FACE}"
 _CLOSE: Final[tuple[str, str | dict[str, Any]]] = ("CLOSE", {"reason": "done"})
 

@@ -12,8 +12,6 @@ from ._logs import LogPlan
 from ._table import Fault
 from ._wire import Packet
 
-__all__ = ["FaultRun", "RecordedRequest", "RunRecord"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:

@@ -19,8 +19,6 @@ from ...errors import ArgumentError
 from ._logs import LogPlan, plain_log
 from ._wire import Packet
 
-__all__ = ["FAULTS", "FOREVER", "Fault", "describe", "fault", "find_fault"]
-
 Script = Callable[..., Awaitable[None]]
 LogBuilder = Callable[..., list[Packet]]
 

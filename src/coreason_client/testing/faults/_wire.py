@@ -7,26 +7,6 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
-__all__ = [
-    "BOM",
-    "EVENT_STREAM",
-    "LAST_CHUNK",
-    "File",
-    "Packet",
-    "block",
-    "chunk",
-    "chunk_header",
-    "compact",
-    "file_response",
-    "has_body",
-    "number",
-    "pieces",
-    "reason",
-    "response_head",
-    "sse",
-    "stream_headers",
-]
-
 BOM: Final = b"\xef\xbb\xbf"
 EVENT_STREAM: Final = "text/event-stream"
 LAST_CHUNK: Final = b"0\r\n\r\n"

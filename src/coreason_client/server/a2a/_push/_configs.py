@@ -22,8 +22,6 @@ from .._incoming import wrong
 from .._protocol import V03, V10
 from ._urls import URLRules, WebhookURL
 
-__all__ = ["MAX_CONFIGS", "PushConfig", "PushHook", "config_id_of", "not_supported", "page_of"]
-
 MAX_CONFIGS: Final = 10
 """The greatest number of configurations of a task."""
 _MAX_ID: Final = 256  # characters

@@ -32,8 +32,6 @@ from ._progress import DeliveryObserver, DeliveryProgress, retry_delay
 from ._sender import TIMEOUT, WebhookError, WebhookResponse, WebhookSender
 from ._urls import URLRules
 
-__all__ = ["LEASE", "Deliverer", "DeliveryTools", "Tasks"]
-
 LEASE: Final = 60.0
 """Seconds for which a process holds a delivery; longer than a request takes."""
 _WAIT: Final = 15.0  # seconds for the next event

@@ -26,8 +26,6 @@ from coreason_client.server.a2a._v03._conversions import RESULTS_TO_V03
 from .._fold import GENERATION, JSON, Event, TaskFold, merge_texts
 from .._reading import EventPosition, Streamed
 
-__all__ = ["Notification", "generation_of", "merge_events", "notifications", "task_notifications"]
-
 _UPDATE: Final = "artifactUpdate"
 _OWN: Final = "coreason"
 _MAX_TEXT: Final = 65_536  # characters of merged text

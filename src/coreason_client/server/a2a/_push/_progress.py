@@ -17,15 +17,6 @@ from ...observe._metrics import Metrics
 from .._reading import EventPosition
 from ._notifications import Notification
 
-__all__ = [
-    "GIVE_UP_SECONDS",
-    "GONE",
-    "MAX_DELAY",
-    "DeliveryObserver",
-    "DeliveryProgress",
-    "retry_delay",
-]
-
 GIVE_UP_SECONDS: Final = 24 * 3600.0
 """After so many seconds without a success, nothing is sent to a webhook any more."""
 MAX_DELAY: Final = 300.0

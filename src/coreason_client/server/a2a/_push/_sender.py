@@ -21,15 +21,6 @@ import httpcore2
 from ...._retry import retry_after
 from ._urls import URLRules, WebhookURL, parse_address
 
-__all__ = [
-    "TIMEOUT",
-    "Resolver",
-    "ThreadResolver",
-    "WebhookError",
-    "WebhookResponse",
-    "WebhookSender",
-]
-
 # Resolves the hosts of webhooks, without a thread that others need.
 #
 # A client chooses the host, and with it a name server that may answer slowly. So each lookup has

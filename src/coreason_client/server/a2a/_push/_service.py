@@ -30,8 +30,6 @@ from ._progress import DeliveryObserver, DeliveryProgress
 from ._sender import WebhookSender
 from ._urls import URLRules
 
-__all__ = ["PushService", "RequestSlots"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _INLINE: Final = "taskPushNotificationConfig"

@@ -21,8 +21,6 @@ from urllib.parse import urlsplit
 
 from ...._host_port import bracketed
 
-__all__ = ["Reach", "URLRules", "WebhookURL", "is_allowed", "parse_address", "reach_of"]
-
 # IP addresses
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address

@@ -28,18 +28,6 @@ from coreason_client.a2a._v03._shapes import (
 
 from .._protocol import with_json_names
 
-__all__ = [
-    "PARAMS_FROM_V03",
-    "PARAMS_FROM_V03_GRPC",
-    "PARAMS_FROM_V03_REST",
-    "RESULTS_TO_V03",
-    "RESULTS_TO_V03_GRPC",
-    "RESULTS_TO_V03_REST",
-    "event_to_v03",
-    "send_from_v03",
-    "task_to_v03",
-]
-
 _ENDS_STREAM = frozenset(
     {
         "TASK_STATE_COMPLETED",

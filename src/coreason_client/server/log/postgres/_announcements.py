@@ -22,8 +22,6 @@ from ._connection import Connection, answered
 from ._errors import DATABASE_ERRORS, DatabaseAddress, is_transient, rejected
 from ._store import PostgresStore
 
-__all__ = ["Announcements"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _BACKOFF = Backoff(first=0.05, longest=2.0)

@@ -20,8 +20,6 @@ from ._errors import (
     is_transient,
 )
 
-__all__ = ["Connection", "PostgresLink", "Server", "answered"]
-
 logger = logging.getLogger("coreason_client.server")
 
 Connection: TypeAlias = Any

@@ -14,20 +14,6 @@ from ....errors import ArgumentError
 from ...errors import LogUnavailable
 from ..remote._command_queue import PatienceExceeded, QueueStopped
 
-__all__ = [
-    "DATABASE_ERRORS",
-    "DatabaseAddress",
-    "Host",
-    "StandbyMissing",
-    "StreamBusy",
-    "UnknownOutcome",
-    "is_read_only",
-    "is_transient",
-    "parse_address",
-    "rejected",
-    "unreachable",
-]
-
 NO_ANSWER = "did not answer for"  # in the message about a silent server
 
 DATABASE_ERRORS = (

@@ -42,8 +42,6 @@ from ._session import (
 from ._store import Append, PostgresStore
 from ._tasks import PostgresQuotas, PostgresTasks
 
-__all__ = ["PostgresStreamLog"]
-
 _RENEWED_AT_ONCE = 500
 _EXPIRED_AT_ONCE = 500  # rows, in one transaction
 

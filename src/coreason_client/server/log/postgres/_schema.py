@@ -13,8 +13,6 @@ from ...errors import LogUnavailable
 from ._connection import Server
 from ._errors import DATABASE_ERRORS, DatabaseAddress, parse_address, rejected
 
-__all__ = ["DEFAULT_SCHEMA", "check_name", "ensure_schema", "upgrade_schema"]
-
 DEFAULT_SCHEMA = "coreason"
 _VERSION = 1
 _CONNECT_SECONDS = 10.0

@@ -13,20 +13,6 @@ from ._errors import DatabaseAddress
 from ._schema import ensure_schema
 from ._store import PostgresStore
 
-__all__ = [
-    "DatabaseSession",
-    "conversation_digest",
-    "handle_opening",
-    "opening_arguments",
-    "owner_digest",
-    "parse_claim",
-    "parse_epochs",
-    "parse_meta",
-    "parse_text",
-    "raise_state",
-    "request_digest",
-]
-
 
 class DatabaseSession(StreamSession):
     """One event loop's part of a log; call `start` before use and `close` at the end."""

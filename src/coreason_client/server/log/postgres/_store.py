@@ -21,8 +21,6 @@ from ._errors import (
     unreachable,
 )
 
-__all__ = ["Append", "PostgresStore"]
-
 T = TypeVar("T")
 
 # Five connections for each event loop, and one that listens. One for appends: they are cheaper the

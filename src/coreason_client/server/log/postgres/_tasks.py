@@ -30,8 +30,6 @@ from ._session import (
     raise_state,
 )
 
-__all__ = ["PostgresDeliveries", "PostgresQuotas", "PostgresTasks"]
-
 _DROPPED_AT_ONCE = 100
 
 

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Mark", "RunClock", "StoreClock"]
-
 # A clock that counts only the time in which this process ran, to time out the store fairly.
 
 _MAX_INTERVALS = 2  # counted for one tick

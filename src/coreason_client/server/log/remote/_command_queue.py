@@ -9,21 +9,6 @@ from typing import Any, Protocol
 from .._worker import BatchDelay
 from ._clocks import Mark, RunClock
 
-__all__ = [
-    "BATCH_DELAY",
-    "CommandQueue",
-    "Health",
-    "Job",
-    "Link",
-    "MakeLink",
-    "PatienceExceeded",
-    "QueueStopped",
-    "fail",
-    "settle",
-    "settle_all",
-]
-
-
 BATCH_DELAY = 0.002
 """Seconds for which a batch collects commands, while they arrive independently of each other."""
 

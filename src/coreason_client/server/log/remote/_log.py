@@ -13,8 +13,6 @@ from .._live import LiveLog
 from ..base import Follower, LeaseState, Page
 from ._owned import SharedFollower, StreamSession
 
-__all__ = ["RemoteLog"]
-
 Session = TypeVar("Session", bound=StreamSession)
 
 

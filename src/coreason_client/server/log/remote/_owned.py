@@ -12,8 +12,6 @@ from .._recent_entries import RecentEntries
 from ..base import Follower, Page
 from ..tasks import TaskRecord
 
-__all__ = ["Ownership", "SharedFollower", "StreamSession", "wait_for_task"]
-
 _TASK_POLL = 5.0  # seconds between two looks at a task, in case that an announcement was lost
 _REMEMBER_SECONDS = 60.0  # after the end of a lease
 _RECENT_BYTES = 16 * 1024 * 1024  # of the latest entries of all streams together

@@ -23,8 +23,6 @@ from ..._outage import Outage
 from ._clocks import Mark, RunClock
 from ._command_queue import BATCH_DELAY, CommandQueue, Job, MakeLink, PatienceExceeded
 
-__all__ = ["RemoteStore", "ServerIdentity", "cancel_all", "finished_within", "run_forever"]
-
 logger = logging.getLogger("coreason_client.server")
 
 T = TypeVar("T")

@@ -13,16 +13,6 @@ from ._keys import KeyNames
 from ._resp import Argument
 from ._session import Session
 
-__all__ = [
-    "begin_append",
-    "close_stream",
-    "end_arguments",
-    "handle_end_reply",
-    "move_to_ended",
-    "read_journal",
-    "read_page",
-]
-
 
 def begin_append(
     session: Session,

@@ -8,19 +8,6 @@ from ...._valkey_address import Address
 from ...errors import LogUnavailable
 from ..remote._command_queue import PatienceExceeded
 
-__all__ = [
-    "NO_ANSWER",
-    "STORE_ERRORS",
-    "ForeignValue",
-    "ReplicasMissing",
-    "ReplicationNotConfirmed",
-    "foreign_data",
-    "is_transient",
-    "rejected",
-    "reply_error",
-    "unreachable",
-]
-
 NO_ANSWER = "did not answer for"  # in the message about a silent store; log lines repeat it
 # All errors of the client library; `RedisClusterException` is not a `RedisError`.
 STORE_ERRORS = (store.RedisError, store.RedisClusterException, OSError)

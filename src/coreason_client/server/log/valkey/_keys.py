@@ -10,19 +10,6 @@ from .._rules import begin_epoch
 from ..base import AgentVersion, EpochStart, StreamMeta
 from ._errors import ForeignValue
 
-__all__ = [
-    "FIELDS",
-    "SHARDS",
-    "KeyNames",
-    "ended_member",
-    "parse_epochs",
-    "parse_meta",
-    "parse_name",
-    "parse_stream_id",
-    "shard",
-    "split_member",
-]
-
 # The hash of a stream in the store: its fields, and parsing them.
 
 FIELDS = (

@@ -17,13 +17,6 @@ from . import _scripts as scripts
 from ._keys import KeyNames, parse_name, parse_stream_id, split_member
 from ._session import Session
 
-__all__ = [
-    "Claims",
-    "drop_old",
-    "release",
-    "renew",
-]
-
 _AT_ONCE = 100  # streams in one script, which holds the store for less than a millisecond
 _STATES = {
     b"held": LeaseState.HELD,

@@ -30,8 +30,6 @@ from ..remote._store import cancel_all
 from ._primary import LOGIN_CHECK, Confirmation, Primary
 from ._resp import MORE, Command, make_reader, pack
 
-__all__ = ["ClusterLink", "ConfirmingNodes", "SocketLink"]
-
 
 class _RespProtocol(asyncio.Protocol):
     """The protocol of one socket: replies arrive in the order of the commands.

@@ -41,8 +41,6 @@ from ._quota_store import ValkeyQuotas
 from ._session import Session
 from ._task_store import ValkeyTasks
 
-__all__ = ["ValkeyStreamLog"]
-
 
 class ValkeyStreamLog(RemoteLog[Session]):
     """Streams on a Valkey or Redis server, for any number of processes at once.

@@ -17,16 +17,6 @@ from ._resp import Argument
 from ._session import Session
 from ._task_scripts import BEGIN, BEGIN_IN_SLOT
 
-__all__ = [
-    "NewTask",
-    "agent_digest",
-    "delete_unused",
-    "find_stream",
-    "load_meta",
-    "open_in_one_script",
-    "open_in_steps",
-]
-
 
 class NewTask(NamedTuple):
     """The data stored with a stream of a task; `fields` and `values` only with the first one.

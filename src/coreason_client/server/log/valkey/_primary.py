@@ -14,8 +14,6 @@ from ...._valkey_address import Address
 from ..remote._store import ServerIdentity
 from ._errors import ReplicasMissing, ReplicationNotConfirmed
 
-__all__ = ["LOGIN_CHECK", "Confirmation", "Primary"]
-
 logger = logging.getLogger("coreason_client.server")
 
 LOGIN_CHECK = (("ROLE",), ("INFO", "server"), ("INFO", "replication"))

@@ -9,8 +9,6 @@ from ..quotas import QuotaStore, Reservation
 from ._keys import KeyNames
 from ._session import Session
 
-__all__ = ["GIVE_TOKEN", "RESERVE", "TAKE_TOKEN", "ValkeyQuotas"]
-
 # The scripts that count the limits of principals; the keys are those of one principal.
 #
 # Both keys have a time to live. A store that evicts them loses nothing for long: each process

@@ -11,8 +11,6 @@ from redis.exceptions import InvalidResponse
 
 from ._errors import reply_error
 
-__all__ = ["MORE", "Argument", "Command", "Replies", "ReplyReader", "make_reader", "pack"]
-
 Argument: TypeAlias = bytes | str | int
 Command: TypeAlias = Sequence[Argument]
 

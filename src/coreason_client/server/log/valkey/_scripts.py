@@ -14,30 +14,6 @@ renew, claim, cancel, end and expire a stream. The scripts that add most of the 
 
 from ...._valkey_address import Script
 
-__all__ = [
-    "ADD_TURN",
-    "APPEND",
-    "APPEND_NOTES",
-    "CANCEL",
-    "CLAIM",
-    "CREATE",
-    "DROP",
-    "FORGET_TURNS",
-    "FREE_REQUEST",
-    "INDEX",
-    "JOURNAL",
-    "NEEDED",
-    "NOW",
-    "OPEN",
-    "READ",
-    "RELEASE",
-    "RENEW",
-    "SHOW",
-    "TAKE_REQUEST",
-    "TURNS",
-]
-
-
 # KEYS meta, question. ARGV principal, request_id, fingerprint, now, end of the lease, digest of the
 # request, question and, of a durable stream, the digest, the id and the version of its agent.
 CREATE = Script("""

@@ -21,11 +21,6 @@ from ._keys import KeyNames, ended_member, parse_name, shard
 from ._store import Store
 from ._subscription import Subscription
 
-__all__ = [
-    "Indexes",
-    "Session",
-]
-
 _AT_ONCE = 500  # changes in one script
 
 

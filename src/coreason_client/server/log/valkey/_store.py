@@ -22,8 +22,6 @@ from ._link import ClusterLink, ConfirmingNodes, SocketLink
 from ._primary import Confirmation, Primary
 from ._resp import Argument, Command
 
-__all__ = ["Store"]
-
 T = TypeVar("T")
 
 # Connections of each queue. Writes are short, and cheaper the more of them share a round trip. A

@@ -33,8 +33,6 @@ from ._errors import STORE_ERRORS, is_transient
 from ._keys import KeyNames
 from ._store import Store
 
-__all__ = ["Subscription"]
-
 logger = logging.getLogger("coreason_client.server")
 
 _BACKOFF = Backoff(first=0.05, longest=2.0)

@@ -7,8 +7,6 @@ stream and its task change in one step if both are in one slot, as those of a fi
 from ...._valkey_address import Script
 from ._scripts import APPEND, CREATE, OPEN
 
-__all__ = ["BEGIN", "BEGIN_IN_SLOT", "DROP_TASK", "END", "START", "TASKS", "UPDATE_TASK"]
-
 
 def _function(name: str, script: Script) -> str:
     """Return a script as a function of its keys and arguments."""

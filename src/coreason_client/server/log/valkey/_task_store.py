@@ -42,8 +42,6 @@ from ._resp import Argument
 from ._session import Session
 from ._task_scripts import DROP_TASK, END, START, TASKS, UPDATE_TASK
 
-__all__ = ["ValkeyDeliveries", "ValkeyTasks"]
-
 # Deliveries on the store.
 #
 # The hash of a task's deliveries is authoritative. An index by time may differ from it, always in
