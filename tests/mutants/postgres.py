@@ -128,8 +128,8 @@ MUTANTS = (
     ),
     _sql(
         "in the database, a renewal visits all earlier rows of a lease",
-        "WHERE n = mine.n ORDER BY until DESC LIMIT 1",
-        "WHERE n = mine.n ORDER BY until LIMIT 1",
+        "INDEX leases_latest ON {schema}.leases (n, until DESC)",
+        "UNIQUE INDEX leases_latest ON {schema}.leases (n)",
         _OPERATIONS,
     ),
     _sql(
@@ -189,6 +189,20 @@ MUTANTS = (
         "raise next((error for error in errors if not is_read_only(error)), errors[0])",
         "raise errors[-1]",
         _FAILURES,
+    ),
+    _mutant(
+        "_connection.py",
+        "all connections find out at once why the database does not answer",
+        "            async with self._server.probing:\n",
+        "            if True:\n",
+        _OPERATIONS,
+    ),
+    _mutant(
+        "_announcements.py",
+        "a listener stays at a server that is no longer the primary",
+        "        store.server.listen(self._lost.set)\n",
+        "",
+        _ANNOUNCEMENTS,
     ),
     _mutant(
         "_connection.py",

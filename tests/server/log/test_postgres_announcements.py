@@ -123,6 +123,23 @@ async def test_a_repeated_append_is_announced(monkeypatch: pytest.MonkeyPatch) -
 
 
 @aio
+async def test_a_listener_leaves_a_server_that_is_no_longer_the_primary() -> None:
+    listening = "SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND query LIKE $2"
+    async with logs(url=f"{shared_server().url}&application_name=listener") as [log]:
+
+        async def listeners() -> list[tuple[int]]:
+            execute = shared_server().execute
+            return await asyncio.to_thread(execute, listening, "listener", "LISTEN%")
+
+        [before] = await listeners()
+        log._session().store.server.demoted()
+        async with asyncio.timeout(SOON):
+            while (found := await listeners()) in ([], [before]):
+                pass
+        assert len(found) == 1
+
+
+@aio
 async def test_nobody_waits_for_an_announcement_that_has_no_standby() -> None:
     with PostgresServer() as server:
         async with logs(2, server=server, poll=NEVER, patience=60.0) as [writer, other]:

@@ -120,6 +120,23 @@ async def test_a_short_freeze_is_not_noticed(server: PostgresServer) -> None:
         assert await appending is False
 
 
+@aio
+async def test_a_full_disk_is_reported_at_once_and_the_stream_goes_on_after_it() -> None:
+    with PostgresServer(size_limit=100_000_000) as server:
+        async with logs(server=server, patience=40.0) as [log]:
+            stream, seq = await opened(log), 0
+            server.fill_disk()
+            large = bytes(100_000)
+            with pytest.raises(LogUnavailable, match="refuses a call: could not extend file"):
+                async with asyncio.timeout(20.0):
+                    while True:
+                        await log.append(stream.stream_id, 1, seq + 1, [large])
+                        seq += 1
+            server.free_disk()
+            await log.append(stream.stream_id, 1, seq + 1, [large])
+            assert await everything(log, stream.stream_id) == [large] * (seq + 1)
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
+from coreason_client.server.errors import LogUnavailable
 from coreason_client.server.log import (
     AgentVersion,
     Conversation,
@@ -126,6 +127,39 @@ async def test_a_process_keeps_six_connections() -> None:
         assert len([text for (text,) in rows if text.startswith("LISTEN")]) == 1
 
 
+@aio
+async def test_one_more_connection_finds_out_why_nobody_answers(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with logs(server=server, patience=2.0) as [log]:
+        id_ = (await opened(log)).stream_id
+
+        async def call_all() -> set[type]:
+            calls = (log.append(id_, 1, 1, [b"1"]), log.meta(id_), log.meta(id_))
+            cancels = (log.request_cancel(id_), log.request_cancel(id_))
+            results = await asyncio.gather(*calls, *cancels, return_exceptions=True)
+            return set(map(type, results))
+
+        await call_all()
+        probes = most = 0
+        connect = log._session().store.server.connect
+
+        async def counted(*arguments: Any, **options: Any) -> Any:
+            nonlocal probes, most
+            probe = "timeout" in options
+            probes, most = probes + probe, max(most, probes + probe)
+            try:
+                return await connect(*arguments, **options)
+            finally:
+                probes -= probe
+
+        monkeypatch.setattr(log._session().store.server, "connect", counted)
+        server.pause()
+        assert await call_all() == {LogUnavailable}
+        server.go_on()
+        assert most == 1
+
+
 @pytest.mark.parametrize("order", [1, -1])
 @aio
 async def test_ends_that_share_a_call_and_a_renewal_do_not_wait_for_each_other(
@@ -186,7 +220,7 @@ async def test_a_lease_begins_when_its_lock_is_there(server: PostgresServer) -> 
 
 @aio
 async def test_a_call_that_somebody_has_cancelled_is_repeated(server: PostgresServer) -> None:
-    """So does a `statement_timeout`, and a pooler that mistakes us for another client."""
+    """A pooler may mistake us for another client. The call may have been carried out or not."""
     async with logs(server=server) as [log]:
         stream = await opened(log)
         async with locked(server, f"SELECT FROM {log._schema}.streams FOR UPDATE"):
@@ -196,6 +230,19 @@ async def test_a_call_that_somebody_has_cancelled_is_repeated(server: PostgresSe
                 await in_thread(server.execute, "SELECT pg_cancel_backend($1)", pid)
         await cancelling
         assert (await log.meta(stream.stream_id)).cancel_requested
+
+
+@aio
+async def test_a_timeout_of_statements_is_reported_within_the_patience(
+    server: PostgresServer,
+) -> None:
+    await in_thread(server.execute, "ALTER ROLE postgres SET statement_timeout = '200ms'")
+    async with logs(server=server, patience=1.0) as [log]:
+        stream = await opened(log)
+        async with locked(server, f"SELECT FROM {log._schema}.streams FOR UPDATE"):
+            with pytest.raises(LogUnavailable, match="for 1 s: canceling statement due to state"):
+                await asyncio.wait_for(log.request_cancel(stream.stream_id), SOON)
+        await log.request_cancel(stream.stream_id)
 
 
 def test_the_rows_of_streams_survive_a_crash_and_have_no_foreign_keys() -> None:

@@ -1,6 +1,8 @@
 """The schema of the Postgres log: created once, checked, kept small; and poolers before it."""
 
 import asyncio
+from collections import Counter
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -183,6 +185,38 @@ async def test_expired_streams_leave_tables_and_indexes_flat() -> None:
         assert left == [(0, 0, 0)]
         for table, size in seen[-1].items():
             assert size <= max(seen[1][table] * 1.3, 100_000), (table, [one[table] for one in seen])
+
+
+@aio
+async def test_an_expiry_is_divided_into_short_transactions() -> None:
+    """Otherwise it would hold locks for seconds."""
+    async with logs() as [log]:
+        count = 1_200
+        await asyncio.to_thread(
+            shared_server().execute,
+            f"INSERT INTO {log._schema}.streams (stream_id, request, principal, request_id,"
+            " fingerprint, opening, opened_at, ended_at, last_seq, outcome)"
+            " SELECT gen_random_uuid(), uuid_send(gen_random_uuid()), '', gen_random_uuid(), '',"
+            " gen_random_uuid(), 0, 1, 1, '' FROM generate_series(1, $1)",
+            count,
+        )
+        await asyncio.to_thread(
+            shared_server().execute,
+            f"INSERT INTO {log._schema}.runs SELECT n, 1, 1, '' FROM {log._schema}.streams",
+        )
+        store, steps = log._session().store, Counter[str]()
+        call = store.call
+
+        def counted(function: str, *arguments: Any) -> Any:
+            steps[function] += 1
+            return call(function, *arguments)
+
+        store.call = counted  # type: ignore[method-assign]
+        await log.expire(0.0, 0.0)
+        left = f"SELECT count(*) FROM {log._schema}.streams"
+        assert await asyncio.to_thread(shared_server().execute, left) == [(0,)]
+        for step in ("mark_bodies", "drop_bodies", "drop_streams"):
+            assert steps[step] >= count / 500
 
 
 @aio

@@ -66,6 +66,7 @@ class Server(ServerIdentity):
     ) -> None:
         super().__init__(address.shown, listeners)
         self.address = address
+        self.probing = asyncio.Lock()  # held while a link finds out why nobody answers
         self._waiting: set[object] = set()  # the links whose calls wait for a standby
         self._replicas = replicas
         self._timeout = timeout
@@ -296,7 +297,8 @@ class PostgresLink:
     async def _check_silence(self) -> None:
         silent = self._task
         try:
-            waits = await self._server.waits_for_standby(self._pid)
+            async with self._server.probing:
+                waits = await self._server.waits_for_standby(self._pid)
             if self._task is not silent or self._connection is None:
                 return  # the reply has arrived meanwhile
             if waits:
