@@ -21,6 +21,7 @@ from coreason_client import (
     a2a,
     llm,
 )
+from scripts.measure_code import written
 
 LAZY = ["coreason_client", "coreason_client.a2a", "coreason_client.llm"]
 FACES = [*LAZY, "coreason_client.sse"]
@@ -184,3 +185,17 @@ def test_naming_one_client_loads_nothing_of_the_others(name: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_private_module_has_no_list_of_names_unless_it_passes_others_on() -> None:
+    repeated = []
+    for module in written():
+        private = any(part.startswith("_") for part in module.name.split("."))
+        assigned = [node for node in module.tree.body if isinstance(node, ast.Assign)]
+        lists = [node.value for node in assigned if ast.unparse(node.targets[0]) == "__all__"]
+        if private and module.path.name != "__init__.py" and lists:
+            imports = (n for n in module.tree.body if isinstance(n, ast.Import | ast.ImportFrom))
+            imported = {alias.asname or alias.name for node in imports for alias in node.names}
+            if imported.isdisjoint(ast.literal_eval(lists[0])):
+                repeated.append(module.name)
+    assert not repeated

@@ -4,8 +4,6 @@ import sys
 
 from .errors import MissingExtraError
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command and exit with its exit code."""

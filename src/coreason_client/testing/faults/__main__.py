@@ -15,8 +15,6 @@ from typing import Any
 from ._run import FaultRun
 from ._server import FaultServer
 
-__all__ = ["Control", "end_record", "main", "start_record"]
-
 
 def start_record(run: FaultRun) -> dict[str, Any]:
     """Return what a client needs to read a run and to check what it got."""

@@ -17,8 +17,6 @@ from ._wire import (
     stream_headers,
 )
 
-__all__: list[str] = []  # the faults are found by name, in `FAULTS`
-
 
 @fault()
 async def rst_mid_event(exchange: FaultExchange) -> None:
