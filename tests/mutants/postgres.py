@@ -206,6 +206,13 @@ MUTANTS = (
     ),
     _mutant(
         "_connection.py",
+        "a call without a reply is cancelled",
+        "            connection.terminate()\n            await asyncio.wait({task})\n",
+        "            task.cancel()\n            await asyncio.wait({task})\n",
+        _OPERATIONS,
+    ),
+    _mutant(
+        "_connection.py",
         "each host of the database may use the whole time",
         " / len(hosts)\n",
         "\n",

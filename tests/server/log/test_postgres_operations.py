@@ -21,6 +21,7 @@ from coreason_client.server.log import (
     PostgresStreamLog,
 )
 from coreason_client.server.log.deliveries import Delivery
+from coreason_client.server.log.postgres._connection import answered
 from coreason_client.server.log.tasks import StreamEnd, TaskChange, TaskQuery, TaskRecord
 
 from ..aio import aio
@@ -230,6 +231,30 @@ async def test_a_call_that_somebody_has_cancelled_is_repeated(server: PostgresSe
                 await in_thread(server.execute, "SELECT pg_cancel_backend($1)", pid)
         await cancelling
         assert (await log.meta(stream.stream_id)).cancel_requested
+
+
+class SilentConnection:
+    """One that never replies; its call fails when it is closed, as that of asyncpg does."""
+
+    def __init__(self) -> None:
+        self.reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def terminate(self) -> None:
+        self.reply.set_exception(ConnectionResetError())
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+@aio
+async def test_a_call_without_a_reply_is_never_cancelled(cancelled: bool) -> None:
+    """A cancel request may hit another client of a pooler: the connection is closed instead."""
+    connection = SilentConnection()
+    waiting = asyncio.ensure_future(answered(connection, connection.reply, 60 if cancelled else 0))
+    await asyncio.sleep(0)
+    if cancelled:
+        waiting.cancel()
+    with pytest.raises(asyncio.CancelledError if cancelled else ConnectionResetError):
+        await waiting
+    assert isinstance(connection.reply.exception(), ConnectionResetError)
 
 
 @aio
