@@ -128,4 +128,11 @@ MUTANTS = (
         "pass\n",
         f"{_CONTRACT}::TestMemory::test_a_renewed_lease_is_not_claimed",
     ),
+    Mutant(
+        "in Valkey, a process that has just started claims at once after a failover",
+        "coreason_client/server/log/valkey/_session.py",
+        "return primary.changed_within(seconds) or since <= self.now() < since + seconds",
+        "return primary.changed_within(seconds)",
+        ("tests/server/log/test_valkey_primary.py",),
+    ),
 )

@@ -204,6 +204,44 @@ async def test_nobody_claims_for_one_lease_after_the_store_has_changed(
     assert "is another server than before, or was restarted" in caplog.text
 
 
+@pytest.mark.parametrize("agent", [None, AGENT])
+@slow_aio
+async def test_a_process_that_starts_after_a_failover_does_not_claim_for_one_lease(
+    primary: ValkeyServer, replica: ValkeyServer, agent: AgentVersion | None
+) -> None:
+    """It has never seen the other server, so the store remembers when it changed."""
+    switch, prefix = Switch(primary), fresh_prefix()
+    async with switch.running() as url:
+        log, fresh = (ValkeyStreamLog(url, prefix=prefix, lease=1.5) for _ in range(2))
+
+        async def claims(by: ValkeyStreamLog) -> int:
+            if agent is None:
+                return len(await by.claim_lost("heir", 10))
+            return len(await by.claim_durable("heir", agent, 10))
+
+        await log.start("owner 0")
+        try:
+            id_ = await opened(log, agent)
+            assert await claims(log) == 0
+            primary.command("WAIT", 1, 5000)
+            replica.command("REPLICAOF", "NO", "ONE")
+            await asyncio.sleep(1.6)  # the lease runs out, as in a long failover
+            switch.target = replica
+            switch.cut()
+            await fresh.start("owner 1")
+            changed = time.monotonic()
+            assert await claims(fresh) == 0
+            assert (await log.renew({id_: 1}))[id_].value == "held"
+            found = 0
+            while not found:
+                found = await claims(fresh)
+                await asyncio.sleep(0.05)
+            assert time.monotonic() - changed >= 1.4
+        finally:
+            await log.stop("owner 0")
+            await fresh.stop("owner 1")
+
+
 def _talk() -> Any:
     from coreason_client.server.log.base import Conversation
 

@@ -38,8 +38,9 @@ async def logs(
 
 
 def keys_of(prefix: str, server: ValkeyServer | None = None) -> list[str]:
+    """All keys of a log but the one that names the server: it stays, and there is only one."""
     found = (server or shared_server()).command("KEYS", f"{prefix}:*")
-    return sorted(key.decode() for key in found)
+    return sorted(key.decode() for key in found if not key.endswith(b":{serving}"))
 
 
 async def until(condition: Any) -> None:

@@ -103,6 +103,7 @@ class KeyNames:
         "finals",
         "leases",
         "prefix",
+        "serving",
         "tasks",
     )
 
@@ -119,6 +120,7 @@ class KeyNames:
         self.due_deliveries = self._shards("deliveries")  # by the time at which they are due
         # The digests of agents that have durable streams, by the time of their last claim.
         self.agents = f"{prefix}:{{agents}}"
+        self.serving = f"{prefix}:{{serving}}"  # the server that was seen last, and since when
 
     def meta(self, stream_id: UUID) -> str:
         """The description of a stream: a hash."""

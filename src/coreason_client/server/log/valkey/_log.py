@@ -169,7 +169,7 @@ class ValkeyStreamLog(RemoteLog[Session]):
         """Take over unfinished streams whose lease ran out."""
         session = self._session()
         await session.measure_clock()
-        if session.store.primary.changed_within(self.lease):
+        if await session.server_changed_within(self.lease):
             return []  # living producers renew their leases first
         with self._report_foreign_data():
             claims = Claims(session, self._keys, self.lease, on_ended=self.tasks.on_ended)
@@ -178,7 +178,7 @@ class ValkeyStreamLog(RemoteLog[Session]):
     async def claim_durable(self, owner: str, agent: AgentVersion, limit: int) -> Sequence[Claim]:
         """Take over unfinished durable streams of an agent whose lease ran out."""
         session = self._session()
-        if session.store.primary.changed_within(self.lease):
+        if await session.server_changed_within(self.lease):
             return []
         with self._report_foreign_data():
             claims = Claims(

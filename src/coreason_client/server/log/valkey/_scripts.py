@@ -333,6 +333,17 @@ return {'won', epoch, m[2], ARGV[2], question}
 """
 )
 
+# KEYS the server that was seen last. ARGV the server that is seen now, and the time. The reply is
+# the time since when it is this one, -inf for the first one.
+SERVING = Script("""
+local known = redis.call('HMGET', KEYS[1], 'server', 'since')
+if known[1] == ARGV[1] then return known[2] end
+local since = known[1] and ARGV[2] or '-inf'
+redis.call('HDEL', KEYS[1], '')  -- full store
+redis.call('HSET', KEYS[1], 'server', ARGV[1], 'since', since)
+return since
+""")
+
 # KEYS meta. ARGV epoch, now, number for the next epoch. The reply is the state and the digest of
 # the agent. A repeated release gets the same reply until the stream is claimed; it writes, too.
 RELEASE = Script(

@@ -192,6 +192,19 @@ class Session(StreamSession):
         """Return the time of the store, or of the clock that was given to the log."""
         return self._store_clock() if self._clock is None else self._clock()
 
+    async def server_changed_within(self, seconds: float) -> bool:
+        """Return True if another server became the primary less than so many seconds ago.
+
+        The store remembers it, for processes that have just started. In a cluster, whose processes
+        may see different primaries for a while, each process knows only what it has seen itself.
+        """
+        primary = self.store.primary
+        if self.store.is_cluster or primary.identity is None:
+            return primary.changed_within(seconds)
+        given = repr(primary.identity), repr(self.now())
+        since = float(await self.store.script(scripts.SERVING, [self._keys.serving], *given))
+        return primary.changed_within(seconds) or since <= self.now() < since + seconds
+
     async def measure_clock(self) -> None:
         """Measure the clock of the store, unless the log has its own clock."""
         self.store.compare_primaries()
