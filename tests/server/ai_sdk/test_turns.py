@@ -173,10 +173,11 @@ def test_two_presses_of_regenerate_join_while_the_answer_runs(server: Site) -> N
     question = "Wait: pressed twice"
     asked = body("pressed", user(question), trigger="regenerate-message")
     with peer(server.url) as http, ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(http.post, "/api/chat", json=asked) for _ in range(2)]
-        until(lambda: server.app._runtime.producers.readers == 2)  # type: ignore[union-attr]
+        request = http.build_request("POST", "/api/chat", json=asked)
+        pressed = [pool.submit(http.send, request, stream=True) for _ in range(2)]
+        both = [one.result() for one in pressed]  # each has its headers: it has joined
         server.agent.gates[question].open()
-        first, second = (one.result().content for one in both)
+        first, second = (one.read() for one in both)
         assert first == second
         assert runs(server, question) == 1
         third = http.post("/api/chat", json=asked).content
