@@ -90,11 +90,15 @@ class _Inboxes:
         turns = turns_of(record)
         if key in [turn.key for turn in turns]:
             return True
-        for turn in turns[-_INBOXES:] if self._runtime.options.inbox else ():
-            with suppress(UnknownStream):
-                if await (await self._of(turn)).has(str(key)):
-                    return True
-        return False
+        if not self._runtime.options.inbox:
+            return False
+        return any(await asyncio.gather(*(self._has(turn, key) for turn in turns[-_INBOXES:])))
+
+    async def _has(self, turn: TurnRef, key: UUID) -> bool:
+        try:
+            return await (await self._of(turn)).has(str(key))
+        except UnknownStream:
+            return False
 
     async def put(self, request: ServiceRequest, record: TaskRecord) -> bool:
         """Give a message to the running agent; return False if its turn has ended.
