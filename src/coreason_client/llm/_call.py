@@ -51,6 +51,15 @@ class Schema:
     wrapped: bool = False
 
 
+class PlainMessages(list[Message]):
+    """Messages of the roles "system", "user" and "assistant" that have nothing but text.
+
+    Nearly all calls have only such messages, and every wire format can express them.
+    """
+
+    __slots__ = ()
+
+
 # Not frozen: that would double the cost of creating one, and every call creates one.
 @dataclass(slots=True, kw_only=True)
 class ModelCall:

@@ -6,14 +6,14 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic_core import to_json
 
 from ..errors import shown_value
 from ._argument_errors import check_text, invalid, is_encodable, quoted
 from ._attachments import BINARY, Attachment, attachment, file_name, read_bytes
-from ._call import audio_format, extension_of
+from ._call import PlainMessages, audio_format, extension_of
 from .errors import LLMRequestError
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -28,7 +28,7 @@ _KEYS: dict[str, frozenset[str]] = {
 }
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _LISTS = (list, tuple)  # a constant, because `list | tuple` would build a union on every call
-_TEXT_ROLES = ("system", "developer", "user", "assistant")
+_PLAIN_ROLES = ("system", "user", "assistant")
 RESPONSE_KEYS = frozenset(
     {"finish_reason", "filtered", "media", "parsed", "truncated"}
     | {"citations", "tool_results", "paused"}
@@ -60,7 +60,7 @@ def check_messages(messages: Any) -> Sequence[dict[str, Any]]:
         raise LLMRequestError("messages must have at least one message, got an empty list")
     simple = [_simple_message(message) for message in messages]
     if None not in simple:  # nothing in them depends on the other messages
-        return cast("list[dict[str, Any]]", simple)
+        return PlainMessages(simple)  # type: ignore[arg-type]
     checked = _checked(messages, 0)
     _check_tool_results(checked)
     _check_prefix(checked)
@@ -102,11 +102,11 @@ def _checked(messages: Sequence[Any], start: int) -> list[dict[str, Any]]:
 
 
 def _simple_message(message: Any) -> dict[str, Any] | None:
-    """Return a message that has only a role and text, by far the most common; else None."""
+    """Return a message that `PlainMessages` may have, by far the most common; else None."""
     if message.__class__ is not dict or len(message) != 2:
         return None
     content = message.get("content")
-    if message.get("role") not in _TEXT_ROLES or content.__class__ is not str:
+    if message.get("role") not in _PLAIN_ROLES or content.__class__ is not str:
         return None
     return dict(message) if content.isascii() or is_encodable(content) else None
 

@@ -261,7 +261,8 @@ class CallPace:
         """Return the seconds before the next attempt; 0 lets it be sent."""
         pace = self._paces.of(route)
         if pace is not self._pace:
-            self.close()
+            if self._pace is not None:
+                self.close()
             self._pace = pace
         if self._running:  # another limit was asked in between
             return 0.0

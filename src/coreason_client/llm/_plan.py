@@ -13,7 +13,7 @@ from .._secret import AsyncCallableError, call_sync, mask_tokens, redact, redact
 from ..errors import ArgumentError
 from ._adapter import Adapter, Fields
 from ._answer import ModelAnswer, Tokens, estimate_bytes
-from ._call import ModelCall
+from ._call import ModelCall, PlainMessages
 from ._continuation import (
     FIELDS,
     accepts_prefix,
@@ -398,6 +398,8 @@ def fit_call(call: ModelCall, adapter: Adapter, profile: ProviderProfile) -> Mod
     """
     if call.temperature is not None and call.temperature > profile.max_temperature:
         raise _too_hot(call.temperature, call, profile)
+    if call.messages.__class__ is PlainMessages:
+        return call
     for index, message in enumerate(call.messages):
         if message["content"].__class__ is list:
             _check_parts(index, message["content"], call, adapter, profile)

@@ -350,7 +350,7 @@ class ReceivedHeaders(Headers):
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._received
+        return name in self._received
 
     def __repr__(self) -> str:
         return f"Headers({list(self)})"  # names only: a value may be a cookie

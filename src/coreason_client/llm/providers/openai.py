@@ -24,7 +24,7 @@ from .._answer import (
     image_at,
     joined_audio,
 )
-from .._call import ModelCall, cache_key
+from .._call import ModelCall, PlainMessages, cache_key
 from .._citations import citation
 from .._cost import with_billing
 from .._json import count, items, mapping, parse, text
@@ -162,15 +162,10 @@ ADAPTER: Adapter = OpenAI()
 
 def _messages(
     messages: Sequence[Mapping[str, Any]], profile: ProviderProfile
-) -> list[Mapping[str, Any]]:
-    return [
-        message
-        if len(message) == 2
-        and message["role"] in _PLAIN_ROLES
-        and message["content"].__class__ is str  # by far the most common message
-        else _message(message, profile)
-        for message in messages
-    ]
+) -> Sequence[Mapping[str, Any]]:
+    if messages.__class__ is PlainMessages:
+        return list(messages)  # JSON is faster from a list than from its subclass
+    return [_message(message, profile) for message in messages]
 
 
 def _message(message: Mapping[str, Any], profile: ProviderProfile) -> Mapping[str, Any]:
