@@ -366,8 +366,8 @@ MUTANTS = (
     Mutant(
         "a message in the inbox of a task answers the question after it",
         f"{_A2A}/_turn_starter.py",
-        "for turn in turns[-_INBOXES:] if self._runtime.options.inbox else ():",
-        "for turn in ():",
+        "asked = turns[-_INBOXES:] if self._runtime.options.inbox else ()",
+        "asked = ()",
         (f"{_TASKS}/test_inbox.py",),
     ),
     Mutant(

@@ -312,10 +312,9 @@ def _header_codes(head: ResponseHead) -> tuple[str, ...]:
 
 def request_id(head: ResponseHead) -> str | None:
     """Return the provider's id of a request, None if it sent none."""
-    headers = head.headers
     for name in _REQUEST_IDS:
-        if name in headers:
-            return headers[name]
+        if name in head.headers:
+            return head.headers[name]
     return None
 
 

@@ -90,15 +90,13 @@ class _Inboxes:
         turns = turns_of(record)
         if key in [turn.key for turn in turns]:
             return True
-        if not self._runtime.options.inbox:
-            return False
-        return any(await asyncio.gather(*(self._has(turn, key) for turn in turns[-_INBOXES:])))
+        asked = turns[-_INBOXES:] if self._runtime.options.inbox else ()
+        return any(await asyncio.gather(*(self._took(turn, key) for turn in asked)))
 
-    async def _has(self, turn: TurnRef, key: UUID) -> bool:
-        try:
+    async def _took(self, turn: TurnRef, key: UUID) -> bool:
+        with suppress(UnknownStream):
             return await (await self._of(turn)).has(str(key))
-        except UnknownStream:
-            return False
+        return False
 
     async def put(self, request: ServiceRequest, record: TaskRecord) -> bool:
         """Give a message to the running agent; return False if its turn has ended.
