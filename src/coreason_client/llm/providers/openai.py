@@ -165,7 +165,14 @@ def _messages(
 ) -> Sequence[Mapping[str, Any]]:
     if messages.__class__ is PlainMessages:
         return list(messages)  # JSON is faster from a list than from its subclass
-    return [_message(message, profile) for message in messages]
+    return [
+        message
+        if len(message) == 2
+        and message["role"] in _PLAIN_ROLES
+        and message["content"].__class__ is str  # the most common message
+        else _message(message, profile)
+        for message in messages
+    ]
 
 
 def _message(message: Mapping[str, Any], profile: ProviderProfile) -> Mapping[str, Any]:
