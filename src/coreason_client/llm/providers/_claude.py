@@ -72,18 +72,7 @@ _REJECTED_KEYWORDS = frozenset(
 """Keywords for which a schema is rejected."""
 
 _FORMATS = frozenset(
-    {
-        "date",
-        "date-time",
-        "duration",
-        "email",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "time",
-        "uri",
-        "uuid",
-    }
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
 )
 
 
@@ -162,9 +151,7 @@ def make_turns(
 
 def lone_prompts(blocks: list[Block]) -> list[dict[str, Any]]:
     """Return a user turn with the system prompts of a conversation that has no other message."""
-    turns: list[dict[str, Any]] = []
-    _add(turns, "user", blocks)
-    return turns
+    return [{"role": "user", "content": blocks}] if blocks else []
 
 
 def _add(turns: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:

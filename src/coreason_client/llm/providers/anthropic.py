@@ -25,15 +25,7 @@ from pydantic_core import to_json
 
 from .._adapter import Adapter, Piece, own_items
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
-from .._call import (
-    ModelCall,
-    PromptCache,
-    cached_lists,
-    data_of,
-    is_text,
-    mime_type_of,
-    text_of,
-)
+from .._call import ModelCall, PromptCache, cached_lists, data_of, is_text, mime_type_of, text_of
 from .._citations import citation, texts, tool_result
 from .._cost import with_billing, with_iterations
 from .._json import codes, count, http_status, items, mapping, parse, parse_or_none, text
