@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from .._adapter import AnswerReader
 from .._answer import RawToolCall
 from .._citations import Kind
-from .._json import items, text
+from .._json import as_text, items, text
 from ..types import Citation, Message
 
 NO_TEMPERATURE = (
@@ -228,13 +228,6 @@ def raw_call(use: Mapping[str, Any], id_: Any) -> RawToolCall:
 def signature_of(reasoning: Sequence[Mapping[str, Any]]) -> str | None:
     """Return blocks of reasoning as the signature of a call, None if there are none."""
     return to_json(reasoning).decode() if reasoning else None
-
-
-def as_text(value: Any) -> str:
-    """Return a value as JSON, and text as it is."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return to_json(value).decode()
 
 
 def citations_in(
