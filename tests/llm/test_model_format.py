@@ -1,11 +1,7 @@
 """The interface of lists of models."""
 
 from coreason_client.llm.providers import ADAPTERS
-from coreason_client.llm.providers.model_lists import MODEL_LISTS, ModelFormat, ModelPage
-
-
-def test_every_operation_must_be_written() -> None:
-    assert ModelFormat.__abstractmethods__ == {"url", "read"}
+from coreason_client.llm.providers.model_lists import MODEL_LISTS, ModelPage
 
 
 def test_a_page_without_a_cursor_is_the_last() -> None:

@@ -261,8 +261,8 @@ MUTANTS = (
     Mutant(
         "a list of models goes on after its last page",
         _LISTS,
-        'if mapping(reply).get("has_more") is True else ""',
-        'if True else ""',
+        'if page.get("has_more") is True else None',
+        "if True else None",
         _LIST_TESTS,
     ),
     Mutant(

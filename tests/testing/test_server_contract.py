@@ -19,6 +19,7 @@ from coreason_client.testing.contracts.server_contract import (
     CAPPeer,
     ServerContract,
     ServerUnderTest,
+    question_body,
 )
 from coreason_manifest.definitions.service import ServiceRequest
 
@@ -98,7 +99,11 @@ def test_a_wrong_server_fails(change: Wrong, test: str) -> None:
     run = getattr(ServerContract(), test)
     with running(wrong_server(change)) as server:
         peer = CAPPeer(server.url, "key-1", 10.0)
-        given: dict[str, Any] = {"cap_server": ServerUnderTest(server.url, *KEYS), "peer": peer}
+        given: dict[str, Any] = {
+            "cap_server": ServerUnderTest(server.url, *KEYS),
+            "peer": peer,
+            "body": question_body("Count to ten."),
+        }
         try:
             with pytest.raises((AssertionError, ValueError)):
                 run(**{name: given[name] for name in inspect.signature(run).parameters})

@@ -14,14 +14,7 @@ from ._call import ModelCall
 from ._frames import Framing
 from ._json import parse_or_none, without_lone_surrogates
 from ._profile import ProviderProfile
-from .types import (
-    Citation,
-    CitationDelta,
-    Media,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-)
+from .types import Citation, CitationDelta, Media, ReasoningDelta, TextDelta, ToolCallDelta
 
 Piece: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta | CitationDelta
 """A delta before the end of a stream."""

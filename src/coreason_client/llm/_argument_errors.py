@@ -66,8 +66,8 @@ class AnswerDict(dict[str, Any]):
         raise AttributeError(f"a response has no attribute {name!r}{hint}")
 
 
-def check_text(where: str, text: Any) -> None:
-    """Check that a value is text that can be sent; `where` is its name in the error.
+def check_text(where: str, text: Any) -> str:
+    """Return a value if it is text that can be sent; `where` is its name in the error.
 
     Raises:
         LLMRequestError: it is not.
@@ -76,6 +76,7 @@ def check_text(where: str, text: Any) -> None:
         raise invalid(where, "must be text", text)
     if not is_encodable(text):
         raise LLMRequestError(f"{where} must be valid Unicode, got half of a surrogate pair")
+    return text
 
 
 def is_encodable(text: str) -> bool:

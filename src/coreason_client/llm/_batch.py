@@ -37,14 +37,7 @@ from ._plan import CallPlan, SidePlan
 from ._reply import JSONReply, call_flow, read_reply, reply_reader
 from ._route import ModelRoute
 from .errors import LLMError, LLMRequestError, LLMTimeoutError
-from .providers.batches import (
-    BATCHES,
-    BatchFormat,
-    FoundBatch,
-    check_id,
-    endpoint_of,
-    input_file,
-)
+from .providers.batches import BATCHES, BatchFormat, FoundBatch, check_id, endpoint_of, input_file
 from .types import Response
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)

@@ -394,12 +394,6 @@ def _attached(file: Attachment) -> dict[str, Any]:
     return {"type": "file", "file": {"file_data": file.url, "filename": name}}
 
 
-def _text(where: str, text: Any) -> str:
-    check_text(where, text)
-    checked: str = text
-    return checked
-
-
 def _image(where: str, image: Any) -> dict[str, Any]:
     if isinstance(image, (str, *BINARY)):
         image = {"url": image}
@@ -461,8 +455,7 @@ def _file_url(where: str, url: Any, name: str | None) -> str:
 def _file_id(where: str, id_: Any, name: str | None) -> str:
     if not isinstance(id_, str) or not id_:
         raise invalid(where, "must be the id of a file that the provider stores", id_)
-    check_text(where, id_)
-    return id_
+    return check_text(where, id_)
 
 
 _SOURCES: dict[str, Callable[[str, Any, str | None], str]] = {
@@ -488,7 +481,7 @@ def _audio(where: str, audio: Any) -> dict[str, Any]:
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "text": _text,
+    "text": check_text,
     "image_url": _image,
     "file": _file,
     "input_audio": _audio,

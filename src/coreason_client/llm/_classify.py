@@ -45,6 +45,13 @@ from .errors import (
 )
 from .types import Usage
 
+# What is wrong with an image, in answers of the Responses API.
+_IMAGE_CODES = (
+    *("invalid_image", "invalid_image_format", "invalid_base64_image", "invalid_image_url"),
+    *("invalid_image_mode", "image_too_large", "image_too_small", "image_parse_error"),
+    *("image_file_too_large", "unsupported_image_media_type", "empty_image_file"),
+    *("failed_to_download_image", "image_file_not_found"),
+)
 _BY_CODE: Mapping[str, type[LLMError]] = {
     # OpenAI and compatible providers
     "invalid_api_key": LLMAuthenticationError,
@@ -69,20 +76,8 @@ _BY_CODE: Mapping[str, type[LLMError]] = {
     # Answers of the Responses API that failed
     "invalid_prompt": LLMRequestError,
     "vector_store_timeout": LLMServerError,
-    "invalid_image": LLMRequestError,
-    "invalid_image_format": LLMRequestError,
-    "invalid_base64_image": LLMRequestError,
-    "invalid_image_url": LLMRequestError,
-    "image_too_large": LLMRequestError,
-    "image_too_small": LLMRequestError,
-    "image_parse_error": LLMRequestError,
     "image_content_policy_violation": LLMFilteredError,
-    "invalid_image_mode": LLMRequestError,
-    "image_file_too_large": LLMRequestError,
-    "unsupported_image_media_type": LLMRequestError,
-    "empty_image_file": LLMRequestError,
-    "failed_to_download_image": LLMRequestError,
-    "image_file_not_found": LLMRequestError,
+    **dict.fromkeys(_IMAGE_CODES, LLMRequestError),
     # Anthropic
     "invalid_request_error": LLMRequestError,
     "billing_error": LLMQuotaError,

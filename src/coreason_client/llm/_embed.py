@@ -68,10 +68,9 @@ def _texts(texts: Any) -> list[str]:
 
 
 def _text(where: str, text: Any) -> str:
-    check_text(where, text)
-    if not text:
+    checked = check_text(where, text)
+    if not checked:
         raise LLMRequestError(f"{where} must not be empty: providers reject an empty text")
-    checked: str = text
     return checked
 
 

@@ -123,6 +123,13 @@ def count(value: Any) -> int | None:
     return int(value) if 0 <= value < _MAX_COUNT else None
 
 
+def as_text(value: Any) -> str:
+    """Return a value as JSON, text as it is, and None as an empty text."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return to_json(value).decode()
+
+
 def codes(*values: Any) -> tuple[str, ...]:
     """Return the error codes among values, as text; empty texts and zeros are left out."""
     return tuple(str(value) for value in values if value and type(value) in (str, int))

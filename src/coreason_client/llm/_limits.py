@@ -152,41 +152,35 @@ class RateLimits:
 
     def reserve(self, tokens: int, now: float, max_wait: float) -> LimitReservation | None:
         """Plan a request with so many tokens; None if it would wait `max_wait` seconds or more."""
-        with self._lock:
-            return self._reserve(tokens, now, max_wait)
-
-    def _reserve(self, tokens: int, now: float, max_wait: float) -> LimitReservation | None:
         of_requests, of_tokens = self._requests, self._tokens
-        time = start = max(now, self._last)
-        if of_requests is not None:
-            time = of_requests.planned.earliest(1, start)
-        if of_tokens is not None:
-            time = max(time, of_tokens.planned.earliest(min(tokens, of_tokens.maximum), start))
-        if time - now >= max_wait:
-            return None
-        self._last = time
-        requests = None if of_requests is None else _Share(of_requests, 1, time)
-        share = None if of_tokens is None else _Share(of_tokens, tokens, time)
-        shares = tuple(one for one in (requests, share) if one is not None)
-        return LimitReservation(time, shares, share)
+        with self._lock:
+            time = start = max(now, self._last)
+            if of_requests is not None:
+                time = of_requests.planned.earliest(1, start)
+            if of_tokens is not None:
+                time = max(time, of_tokens.planned.earliest(min(tokens, of_tokens.maximum), start))
+            if time - now >= max_wait:
+                return None
+            self._last = time
+            requests = None if of_requests is None else _Share(of_requests, 1, time)
+            share = None if of_tokens is None else _Share(of_tokens, tokens, time)
+            shares = tuple(one for one in (requests, share) if one is not None)
+            return LimitReservation(time, shares, share)
 
     def wait(self, reservation: LimitReservation, now: float) -> float:
         """Return the seconds before a request may be sent; at 0 it counts as sent now."""
         if reservation.sent:
             return 0.0
         with self._lock:
-            return self._wait(reservation, now)
-
-    def _wait(self, reservation: LimitReservation, now: float) -> float:
-        time = max(now, reservation.time)
-        for share in reservation.shares:
-            time = max(time, share.earliest(now))
-        if time > now:
-            return time - now
-        for share in reservation.shares:
-            share.send(now)
-        reservation.sent = True
-        return 0.0
+            time = max(now, reservation.time)
+            for share in reservation.shares:
+                time = max(time, share.earliest(now))
+            if time > now:
+                return time - now
+            for share in reservation.shares:
+                share.send(now)
+            reservation.sent = True
+            return 0.0
 
     def cancel(self, reservation: LimitReservation) -> None:
         """Drop the reservation of a request that will not be sent."""

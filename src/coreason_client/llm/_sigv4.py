@@ -33,12 +33,7 @@ class Scope:
 
 
 def signed_headers(
-    scope: Scope,
-    method: str,
-    url: str,
-    headers: Mapping[str, str],
-    body: bytes,
-    now: float,
+    scope: Scope, method: str, url: str, headers: Mapping[str, str], body: bytes, now: float
 ) -> dict[str, str]:
     """Return the headers to add to a request; `now` is in seconds since 1970.
 

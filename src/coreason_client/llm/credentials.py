@@ -131,12 +131,7 @@ def key_secrets(key: Key | None) -> Iterator[str]:
 
 
 def signed(
-    headers: Mapping[str, str],
-    key: AWSCredentials,
-    method: str,
-    url: str,
-    body: bytes,
-    now: float,
+    headers: Mapping[str, str], key: AWSCredentials, method: str, url: str, body: bytes, now: float
 ) -> Mapping[str, str]:
     """Return the headers of a request with its signature; `now` is in seconds since 1970.
 

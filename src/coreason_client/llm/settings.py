@@ -71,15 +71,7 @@ _ProviderKeys: type[BaseSettings] = create_model(
     "_ProviderKeys", __base__=LLMSettings, **_PROVIDER_FIELDS, **_CLOUD_FIELDS
 )  # type: ignore[call-overload]
 
-_VARIABLES = (
-    "LLM_API_KEY",
-    "LLM_API_BASE_URL",
-    "DEFAULT_MODEL",
-    "AI_TIMEOUT",
-    "MAX_RETRIES",
-    *_KEY_VARIABLES.values(),
-    *CLOUD_VARIABLES,
-)
+_VARIABLES = tuple(str(one.validation_alias) for one in _ProviderKeys.model_fields.values())
 
 _current_values = environment_reader(_VARIABLES)
 

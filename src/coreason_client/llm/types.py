@@ -182,8 +182,20 @@ ResponseFormat: TypeAlias = type[Parsed] | UnionType | Mapping[str, Any] | None
 """A type or a JSON schema for the answer; type checkers know the type of `parsed` from a class."""
 
 
-class ResponseData(TypedDict, Generic[Parsed]):
-    """The content of an answer; the keys after `finish_reason` are present only if they apply.
+class Received(TypedDict):
+    """The parts of an answer that may be received before its end."""
+
+    content: str | None
+    tool_calls: list[ToolCall]
+    reasoning: NotRequired[str]
+    media: NotRequired[list[Media]]
+    citations: NotRequired[list[Citation]]
+    tool_results: NotRequired[list[ProviderToolResult]]
+    truncated: NotRequired[bool]
+
+
+class ResponseData(Received, Generic[Parsed]):
+    """The content of an answer: text, tool calls, the reason of its end, and what else applies.
 
     For type checkers `parsed` is always there, so that the answer to a call with `response_format`
     can be used as documented. It is absent without `response_format`, and beside tool calls.
@@ -194,15 +206,8 @@ class ResponseData(TypedDict, Generic[Parsed]):
     of the Responses API, and blocks of tools that the provider runs.
     """
 
-    content: str | None
-    tool_calls: list[ToolCall]
     finish_reason: FinishReason
-    reasoning: NotRequired[str]
-    media: NotRequired[list[Media]]
-    citations: NotRequired[list[Citation]]
-    tool_results: NotRequired[list[ProviderToolResult]]
     filtered: NotRequired[bool]
-    truncated: NotRequired[bool]
     paused: NotRequired[bool]
     parsed: Parsed
     provider_items: NotRequired[dict[str, list[dict[str, Any]]]]
@@ -324,19 +329,11 @@ class BatchStatus(TypedDict):
     reason: NotRequired[str]
 
 
-class PartialData(TypedDict):
+class PartialData(Received):
     """The received part of an answer; only tool calls with complete arguments.
 
     `truncated` is true if the answer was cut off at `max_tokens`.
     """
-
-    content: str | None
-    tool_calls: list[ToolCall]
-    reasoning: NotRequired[str]
-    media: NotRequired[list[Media]]
-    citations: NotRequired[list[Citation]]
-    tool_results: NotRequired[list[ProviderToolResult]]
-    truncated: NotRequired[bool]
 
 
 class PartialResponse(TypedDict):

@@ -1,6 +1,5 @@
 """`fake_a2a`: an A2A agent that plays scripts, on the real server of the package."""
 
-import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -70,7 +69,7 @@ def request_of(request: HTTPRequest) -> A2ARequest:
     headers = HiddenHeaders(request.headers)
     version = headers.get("a2a-version") or "0.3"
     dialect = V03 if version.startswith("0") else V10
-    body = _object(request.body)
+    body = request.json
     is_rpc = "jsonrpc" in body
     if is_rpc:
         operation = _named(dialect.methods).get(str(body.get("method")), "")
@@ -106,13 +105,6 @@ def _rest_operation(
 
 def _named(methods: Mapping[str, str]) -> dict[str, str]:
     return {method: operation for operation, method in methods.items()}
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        return _as_object(json.loads(body)) if body else {}
-    except ValueError:
-        return {}
 
 
 def _as_object(value: Any) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """A fake provider of models on loopback, which speaks every wire format of the AI client."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -63,11 +62,7 @@ def fake_model(
         ArgumentError: a turn or an option is not valid.
     """
     return FakeModel(
-        turns,
-        exhausted=exhausted,
-        require_all=require_all,
-        models=models,
-        batch_polls=batch_polls,
+        turns, exhausted=exhausted, require_all=require_all, models=models, batch_polls=batch_polls
     )
 
 
@@ -173,15 +168,14 @@ class FakeModel(LoopbackBlock):
 
     async def _handle(self, request: HTTPRequest, response: ResponseWriter) -> None:
         path = request.path
-        body = _json(request.body)
         if (wire := wire_at(request.method, path)) is not None:
-            await self._answer(wire, request, body, response)
-        elif (sent := self._batches.handle(request, body, self.url)) is not None:
-            await response.whole(sent[0], _pairs(sent[1]), sent[2])
+            await self._answer(wire, request, response)
+        elif (sent := self._batches.handle(request, self.url)) is not None:
+            await response.whole(sent[0], sent[1].items(), sent[2])
         elif (stored := background_at(request.method, path)) is not None:
             await self._background(*stored, request, response)
         elif (kind := embeddings_at(request.method, path)) is not None:
-            await response.whole(200, [_JSON], dumped(embeddings_reply(kind, path, body)))
+            await response.whole(200, [_JSON], dumped(embeddings_reply(kind, path, request.json)))
         elif (kind := model_list_at(request.method, path)) is not None:
             await response.whole(200, [_JSON], dumped(model_list_reply(kind, self._models)))
         else:
@@ -189,15 +183,13 @@ class FakeModel(LoopbackBlock):
             self._problems.append(message)
             await response.whole(404, [_JSON], dumped({"error": {"message": message}}))
 
-    async def _answer(
-        self, wire: Wire, request: HTTPRequest, body: dict[str, Any], response: ResponseWriter
-    ) -> None:
-        turn, asked = self._received(wire, request.path, request, body)
+    async def _answer(self, wire: Wire, request: HTTPRequest, response: ResponseWriter) -> None:
+        turn, asked = self._received(wire, request.path, request, request.json)
         if isinstance(turn, ModelFailure):
             await _refuse(wire, turn, response)
             return
         script = self._script(turn, asked)
-        if body.get("background") is True:
+        if asked.json.get("background") is True:
             self._stored[str(wire.body(script)["id"])] = wire, turn, script
             if not asked.stream:
                 queued = {**wire.body(script), "status": "queued", "output": [], "usage": None}
@@ -297,14 +289,6 @@ def _failed(error: Exception) -> str:
     return f"a request failed in the fake model: {type(error).__name__}: {error}"
 
 
-def _json(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body) if body else {}
-    except ValueError:
-        found = {}
-    return found if isinstance(found, dict) else {}
-
-
 # Responses.
 
 
@@ -348,11 +332,7 @@ async def _refuse(wire: Wire, failure: ModelFailure, response: ResponseWriter) -
     sent = {**dict([_JSON]), **wire.error_headers(failure), **failure.headers}
     if failure.retry_after is not None:
         sent["retry-after"] = f"{failure.retry_after:g}"
-    await response.whole(failure.status, _pairs(sent), dumped(wire.error(failure)))
-
-
-def _pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [*headers.items()]
+    await response.whole(failure.status, sent.items(), dumped(wire.error(failure)))
 
 
 # Routes: which API a request is for, by its path.

@@ -5,6 +5,7 @@ handler writes.
 """
 
 import asyncio
+import json
 import socket
 import ssl
 import struct
@@ -34,6 +35,15 @@ class HTTPRequest:
     def path(self) -> str:
         """The target without its query."""
         return self.target.partition("?")[0]
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The JSON object in the body, an empty one if there is none."""
+        try:
+            found = json.loads(self.body)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
 
 
 class ResponseWriter:

@@ -6,7 +6,7 @@ costs only the definitions below: what a fixture needs is imported when a test u
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,17 +33,18 @@ def pytest_runtest_setup() -> None:
         cards.SHARED_CACHE.clear()
 
 
+def _served(make: Callable[..., AbstractContextManager[Any]]) -> Iterator[Callable[..., Any]]:
+    """Yield a function like `make` whose servers run until the end of the test."""
+    with ExitStack() as stack:
+        yield lambda *given, **options: stack.enter_context(make(*given, **options))
+
+
 @pytest.fixture
 def coreason_agent() -> "Iterator[Callable[..., FakeAgent]]":
     """A function like `fake_agent` whose agents are served until the end of the test."""
     from . import fake_agent
 
-    with ExitStack() as stack:
-
-        def serve(*scripts: Any, **options: Any) -> "FakeAgent":
-            return stack.enter_context(fake_agent(*scripts, **options))
-
-        yield serve
+    yield from _served(fake_agent)
 
 
 @pytest.fixture(scope="session")
@@ -98,12 +99,7 @@ def coreason_a2a() -> "Iterator[Callable[..., FakeA2A]]":
     """A function like `fake_a2a` whose agents are served until the end of the test."""
     from . import fake_a2a
 
-    with ExitStack() as stack:
-
-        def serve(*scripts: Any, **options: Any) -> "FakeA2A":
-            return stack.enter_context(fake_a2a(*scripts, **options))
-
-        yield serve
+    yield from _served(fake_a2a)
 
 
 @pytest.fixture
@@ -111,12 +107,7 @@ def coreason_model() -> "Iterator[Callable[..., FakeModel]]":
     """A function like `fake_model` whose models are served until the end of the test."""
     from . import fake_model
 
-    with ExitStack() as stack:
-
-        def serve(turns: Any, **options: Any) -> "FakeModel":
-            return stack.enter_context(fake_model(turns, **options))
-
-        yield serve
+    yield from _served(fake_model)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

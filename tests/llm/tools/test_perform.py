@@ -7,7 +7,8 @@ import pytest
 
 from coreason_client.llm import ToolAbort
 from coreason_client.llm.tools._function_schema import ArgumentsError
-from coreason_client.llm.tools._perform import failed, known_secrets, refused, too_late
+from coreason_client.llm.tools._output import ToolOutput
+from coreason_client.llm.tools._perform import failed, known_secrets, runnable, too_late
 from coreason_client.llm.tools._run_machine import Requested
 from coreason_client.llm.tools.tool import RunnableTool, Toolset, function_tool
 
@@ -25,12 +26,12 @@ def requested(name: str, refusal: str | None = None) -> Requested:
 
 def test_what_is_not_executed() -> None:
     toolset = Toolset([TOOL])
-    assert refused(toolset, requested("add")) is None
-    unknown = refused(toolset, requested("sub"))
-    assert unknown is not None
+    assert runnable(toolset, requested("add")) is TOOL
+    unknown = runnable(toolset, requested("sub"))
+    assert isinstance(unknown, ToolOutput)
     assert unknown.is_error
-    cut = refused(toolset, requested("add", "cut off"))
-    assert cut is not None
+    cut = runnable(toolset, requested("add", "cut off"))
+    assert isinstance(cut, ToolOutput)
     assert cut.text == "Error: cut off"
 
 

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from coreason_client.llm import (
     Delta,
     Finish,
+    LLMBudgetError,
     LLMError,
     LLMRateLimitError,
     LLMResponseError,
@@ -48,6 +49,12 @@ DELTA = st.one_of(
     st.just(UsageDelta(ANSWER["usage"])),
     st.builds(Finish, st.sampled_from(["stop", "length", "tool_calls"])),
 )
+
+
+def broken() -> LLMError:
+    error = LLMResponseError("the stream broke", provider="openai")
+    error.spent = ANSWER["usage"]
+    return error
 
 
 def stored(*arguments: Any) -> Any:
@@ -132,3 +139,11 @@ def test_images_that_are_too_large_are_left_out() -> None:
     images = dump_output(ToolOutput("a", images=("x" * (MAX_IMAGE_CHARS + 1),)), 0)
     assert images["images"] == []
     assert "too large" in images["text"]
+
+
+@pytest.mark.parametrize("error", [broken(), LLMBudgetError("no money", provider="openai")])
+def test_an_error_of_any_class_comes_back_with_its_fields(error: LLMError) -> None:
+    found = load_turn(stored((), None, error)).error
+    assert found is not None
+    assert (type(found), str(found)) == (type(error), str(error))
+    assert (found.provider, found.spent) == (error.provider, error.spent)

@@ -111,45 +111,33 @@ _LONG_SECONDS = tuple(0.1 * 2**power for power in range(13))  # 0.1 to 409.6
 _TOKENS = tuple(float(4**power) for power in range(14))  # 1 to 67108864
 
 
+def _seconds(name: str, description: str) -> Metric:
+    return Metric(f"gen_ai.client.{name}", "s", description, _SECONDS)
+
+
+def _tokens(name: str, what: str) -> Metric:
+    return Metric(f"gen_ai.client.{name}", "{token}", f"Number of {what}.", _TOKENS)
+
+
 def _counter(name: str, what: str) -> Metric:
     return Metric(f"gen_ai.client.inference.usage.{name}", "{token}", f"Number of {what}.")
 
 
 # The released metrics.
-OPERATION_DURATION: Final = Metric(
-    "gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS
-)
-OPERATION_FIRST_CHUNK: Final = Metric(
-    "gen_ai.client.operation.time_to_first_chunk", "s", "Time to the first chunk.", _SECONDS
-)
-OPERATION_CHUNK: Final = Metric(
-    "gen_ai.client.operation.time_per_output_chunk", "s", "Time per output chunk.", _SECONDS
-)
-TOKEN_USAGE: Final = Metric(
-    "gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _TOKENS
-)
+OPERATION_DURATION: Final = _seconds("operation.duration", "GenAI operation duration.")
+OPERATION_FIRST_CHUNK: Final = _seconds("operation.time_to_first_chunk", "Time to the first chunk.")
+OPERATION_CHUNK: Final = _seconds("operation.time_per_output_chunk", "Time per output chunk.")
+TOKEN_USAGE: Final = _tokens("token.usage", "input and output tokens used")
 
 # The latest metrics. Operations other than inference keep `OPERATION_DURATION`.
-INFERENCE_DURATION: Final = Metric(
-    "gen_ai.client.inference.duration", "s", "GenAI client inference duration.", _SECONDS
+INFERENCE_DURATION: Final = _seconds("inference.duration", "GenAI client inference duration.")
+INFERENCE_FIRST_CHUNK: Final = _seconds("inference.time_to_first_chunk", "Time to the first chunk.")
+INFERENCE_CHUNK: Final = _seconds("inference.time_per_output_chunk", "Time per output chunk.")
+INFERENCE_INPUT: Final = _tokens(
+    "inference.operation.input_tokens", "input tokens per inference operation"
 )
-INFERENCE_FIRST_CHUNK: Final = Metric(
-    "gen_ai.client.inference.time_to_first_chunk", "s", "Time to the first chunk.", _SECONDS
-)
-INFERENCE_CHUNK: Final = Metric(
-    "gen_ai.client.inference.time_per_output_chunk", "s", "Time per output chunk.", _SECONDS
-)
-INFERENCE_INPUT: Final = Metric(
-    "gen_ai.client.inference.operation.input_tokens",
-    "{token}",
-    "Number of input tokens per inference operation.",
-    _TOKENS,
-)
-INFERENCE_OUTPUT: Final = Metric(
-    "gen_ai.client.inference.operation.output_tokens",
-    "{token}",
-    "Number of output tokens per inference operation.",
-    _TOKENS,
+INFERENCE_OUTPUT: Final = _tokens(
+    "inference.operation.output_tokens", "output tokens per inference operation"
 )
 SPENT_INPUT: Final = _counter("input_tokens", "input tokens used, including cached tokens")
 SPENT_OUTPUT: Final = _counter("output_tokens", "output tokens used, including reasoning")

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from .._adapter import AnswerReader
 from .._answer import RawToolCall
 from .._citations import Kind
-from .._json import items, text
+from .._json import as_text, items, text
 from ..types import Citation, Message
 
 NO_TEMPERATURE = (
@@ -72,18 +72,7 @@ _REJECTED_KEYWORDS = frozenset(
 """Keywords for which a schema is rejected."""
 
 _FORMATS = frozenset(
-    {
-        "date",
-        "date-time",
-        "duration",
-        "email",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "time",
-        "uri",
-        "uuid",
-    }
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"}
 )
 
 
@@ -162,9 +151,7 @@ def make_turns(
 
 def lone_prompts(blocks: list[Block]) -> list[dict[str, Any]]:
     """Return a user turn with the system prompts of a conversation that has no other message."""
-    turns: list[dict[str, Any]] = []
-    _add(turns, "user", blocks)
-    return turns
+    return [{"role": "user", "content": blocks}] if blocks else []
 
 
 def _add(turns: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:
@@ -241,13 +228,6 @@ def raw_call(use: Mapping[str, Any], id_: Any) -> RawToolCall:
 def signature_of(reasoning: Sequence[Mapping[str, Any]]) -> str | None:
     """Return blocks of reasoning as the signature of a call, None if there are none."""
     return to_json(reasoning).decode() if reasoning else None
-
-
-def as_text(value: Any) -> str:
-    """Return a value as JSON, and text as it is."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return to_json(value).decode()
 
 
 def citations_in(

@@ -294,10 +294,7 @@ def described_error(error: Mapping[str, Any]) -> ProviderFault:
     # If the code is a number, the type is more specific.
     found = codes(code, kind) if count(code) is None else codes(kind, code)
     return ProviderFault(
-        _message_of(error),
-        found,
-        status=http_status(code),
-        param=text(error.get("param")) or None,
+        _message_of(error), found, status=http_status(code), param=text(error.get("param")) or None
     )
 
 

@@ -25,18 +25,10 @@ from pydantic_core import to_json
 
 from .._adapter import Adapter, Piece, own_items
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
-from .._call import (
-    ModelCall,
-    PromptCache,
-    cached_lists,
-    data_of,
-    is_text,
-    mime_type_of,
-    text_of,
-)
+from .._call import ModelCall, PromptCache, cached_lists, data_of, is_text, mime_type_of, text_of
 from .._citations import citation, texts, tool_result
 from .._cost import with_billing, with_iterations
-from .._json import codes, count, http_status, items, mapping, parse, parse_or_none, text
+from .._json import as_text, codes, count, http_status, items, mapping, parse, parse_or_none, text
 from .._profile import ProviderProfile
 from ..types import Citation, Message, ProviderToolResult
 from ._arguments import ARGUMENTS
@@ -45,7 +37,6 @@ from ._claude import (
     KINDS,
     NO_TEMPERATURE,
     BlockReader,
-    as_text,
     call_input,
     calls_in,
     citations_in,

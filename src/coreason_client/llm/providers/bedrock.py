@@ -26,7 +26,7 @@ from .._call import ModelCall, PromptCache, Schema, cached_lists, data_of, sampl
 from .._citations import citation, texts, tool_result
 from .._cost import with_billing
 from .._frames import Framing
-from .._json import count, encode, items, mapping, parse, parse_or_none, text
+from .._json import as_text, count, encode, items, mapping, parse, parse_or_none, text
 from .._profile import ProviderProfile
 from ..errors import LLMRequestError
 from ..types import Citation, Media, Message, ProviderToolResult
@@ -35,7 +35,6 @@ from ._claude import (
     KINDS,
     NO_TEMPERATURE,
     BlockReader,
-    as_text,
     call_input,
     calls_in,
     citations_in,

@@ -3,11 +3,10 @@
 Entries without an id are left out, and so are values of an unexpected type.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from .._answer import Malformed
@@ -40,109 +39,106 @@ class ModelPage:
     cursor: str | None = None
 
 
-class ModelFormat(ABC):
-    """One wire format of lists of models. Instances have no state; one serves all calls."""
+class ModelFormat:
+    """A wire format of lists of models. Instances have no state; one serves all calls.
 
-    @abstractmethod
+    Attributes:
+        path: the path of the first page below the base URL.
+        next_page: what comes before the cursor of a later page.
+        key: the name of the list in a reply.
+    """
+
+    path: ClassVar[str] = "/models"
+    next_page: ClassVar[str] = ""
+    key: ClassVar[str] = "data"
+
     def url(self, base: str, cursor: str | None) -> str:
         """Return the URL of a page; `base` does not end with a slash."""
+        after = "" if cursor is None else f"{self.next_page}{quote(cursor, safe='')}"
+        return f"{base}{self.path}{after}"
 
-    @abstractmethod
     def read(self, reply: Any, provider: str) -> ModelPage:
         """Read a page of the models of a provider.
 
         Raises:
             Malformed: the reply does not follow the format.
         """
+        page = mapping(reply)
+        found = page.get(self.key)
+        if not isinstance(found, list):
+            raise Malformed(f"the list of models must have `{self.key}`, got none")
+        models = map(self.named, map(mapping, found))
+        usable = [_model(model, provider) for model in models if text(model.get("id"))]
+        return ModelPage(usable, self.cursor(page))
+
+    def named(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an entry of the list with its `id`."""
+        return model
+
+    def cursor(self, page: Mapping[str, Any]) -> str | None:
+        """Return the cursor of the next page."""
+        return None
 
 
 class OpenAIModels(ModelFormat):
     """The list at `/models`; Together sends it without an object around it."""
 
-    def url(self, base: str, cursor: str | None) -> str:
-        """Return the URL of the list."""
-        return f"{base}/models"
-
     def read(self, reply: Any, provider: str) -> ModelPage:
         """Read the list."""
-        found = reply if isinstance(reply, list) else _listed(reply, "data")
-        return ModelPage(_models(found, provider))
+        return super().read({"data": reply} if isinstance(reply, list) else reply, provider)
 
 
 class AnthropicModels(ModelFormat):
-    """The pages at `/models`."""
+    """The pages at `/models`; the cursor is the last id of the page before."""
 
-    def url(self, base: str, cursor: str | None) -> str:
-        """Return the URL of a page; the cursor is the last id of the page before."""
-        after = "" if cursor is None else f"&after_id={quote(cursor, safe='')}"
-        return f"{base}/models?limit={_PAGE}{after}"
+    path = f"/models?limit={_PAGE}"
+    next_page = "&after_id="
 
-    def read(self, reply: Any, provider: str) -> ModelPage:
-        """Read a page."""
-        last = text(mapping(reply).get("last_id")) if mapping(reply).get("has_more") is True else ""
-        return ModelPage(_models(_listed(reply, "data"), provider), last or None)
+    def cursor(self, page: Mapping[str, Any]) -> str | None:
+        """Return the last id, unless this is the last page."""
+        return text(page.get("last_id")) or None if page.get("has_more") is True else None
 
 
 class GeminiModels(ModelFormat):
     """The pages at `/models`, whose names begin with `models/`."""
 
-    def url(self, base: str, cursor: str | None) -> str:
-        """Return the URL of a page."""
-        token = "" if cursor is None else f"&pageToken={quote(cursor, safe='')}"
-        return f"{base}/models?pageSize={_PAGE}{token}"
+    path = f"/models?pageSize={_PAGE}"
+    next_page = "&pageToken="
+    key = "models"
 
-    def read(self, reply: Any, provider: str) -> ModelPage:
-        """Read a page."""
-        found = [mapping(model) for model in _listed(reply, "models")]
-        named = [
-            {**model, "id": text(model.get("name")).removeprefix("models/"), "name": ""}
-            for model in found
-        ]
-        cursor = text(mapping(reply).get("nextPageToken")) or None
-        return ModelPage(_models(named, provider), cursor)
+    def named(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a model with its id, which is in its name."""
+        return {**model, "id": text(model.get("name")).removeprefix("models/"), "name": ""}
+
+    def cursor(self, page: Mapping[str, Any]) -> str | None:
+        """Return the token of the next page."""
+        return text(page.get("nextPageToken")) or None
 
 
 class OllamaModels(ModelFormat):
     """The list of the installed models at `/tags`."""
 
-    def url(self, base: str, cursor: str | None) -> str:
-        """Return the URL of the list."""
-        return f"{base}/tags"
+    path = "/tags"
+    key = "models"
 
-    def read(self, reply: Any, provider: str) -> ModelPage:
-        """Read the list."""
-        found = [mapping(model) for model in _listed(reply, "models")]
-        ids = [text(model.get("model")) or text(model.get("name")) for model in found]
-        return ModelPage(_models([{"id": id_} for id_ in ids], provider))
+    def named(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a model with only its id."""
+        return {"id": text(model.get("model")) or text(model.get("name"))}
 
 
 class BedrockModels(ModelFormat):
     """The list at `/foundation-models`, which is on another host than the models."""
 
+    path = "/foundation-models"
+    key = "modelSummaries"
+
     def url(self, base: str, cursor: str | None) -> str:
         """Return the URL of the list."""
-        return f"{base.replace('//bedrock-runtime', '//bedrock', 1)}/foundation-models"
+        return super().url(base.replace("//bedrock-runtime", "//bedrock", 1), cursor)
 
-    def read(self, reply: Any, provider: str) -> ModelPage:
-        """Read the list."""
-        found = [mapping(model) for model in _listed(reply, "modelSummaries")]
-        return ModelPage(_models([{**one, "id": one.get("modelId")} for one in found], provider))
-
-
-def _listed(reply: Any, key: str) -> list[Any]:
-    """Return the list in a reply.
-
-    Raises:
-        Malformed: there is none.
-    """
-    found = mapping(reply).get(key)
-    if not isinstance(found, list):
-        raise Malformed(f"the list of models must have `{key}`, got none")
-    return found
-
-
-def _models(found: list[Any], provider: str) -> list[ModelInfo]:
-    return [_model(model, provider) for model in map(mapping, found) if text(model.get("id"))]
+    def named(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a model with its id."""
+        return {**model, "id": model.get("modelId")}
 
 
 def _model(found: Mapping[str, Any], provider: str) -> ModelInfo:

@@ -14,12 +14,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic_core import to_json
-
 from .._adapter import Adapter, AnswerReader, Piece
 from .._answer import End, FaultReceived, Malformed, ModelAnswer, ProviderFault, RawToolCall, Tokens
 from .._call import ModelCall, data_of, sampling
-from .._json import codes, count, items, mapping, parse, text
+from .._json import as_text, codes, count, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Media, Message
 from ._arguments import ARGUMENTS
@@ -147,15 +145,10 @@ class OllamaReader(AnswerReader):
             pieces.append(self.add_text(content))
         if "tool_calls" in message:
             for call, function in _functions(message):
-                arguments = _arguments(function)
-                if isinstance(arguments, dict):
-                    arguments = to_json(arguments).decode()
                 # Calls are complete: each is a new one, whatever its index.
-                index = len(self._calls)
-                name = text(function.get("name"))
-                pieces += self.add_tool_call(
-                    index, id=_id(call), name=name, arguments=arguments or ""
-                )
+                index, name = len(self._calls), text(function.get("name"))
+                arguments = as_text(_arguments(function))
+                pieces += self.add_tool_call(index, id=_id(call), name=name, arguments=arguments)
         self.media += _images(message)
         return pieces
 
@@ -214,12 +207,9 @@ def _sent_call(call: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]
 
 def _functions(message: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Return each tool call with its function, without calls that have no name."""
-    calls = [(call, mapping(call.get("function"))) for call in _listed(message, "tool_calls")]
+    listed = map(mapping, items(message.get("tool_calls")))
+    calls = [(call, mapping(call.get("function"))) for call in listed]
     return [(call, function) for call, function in calls if text(function.get("name"))]
-
-
-def _listed(message: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    return [mapping(item) for item in items(message.get(key))]
 
 
 def _images(message: Mapping[str, Any]) -> list[Media]:

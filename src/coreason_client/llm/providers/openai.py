@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from .._adapter import Adapter, AnswerReader, Piece
 from .._answer import (
@@ -27,7 +27,7 @@ from .._answer import (
 from .._call import ModelCall, PlainMessages, cache_key
 from .._citations import citation
 from .._cost import with_billing
-from .._json import count, items, mapping, parse, text
+from .._json import as_text, count, items, mapping, parse, text
 from .._profile import ProviderProfile
 from ..types import Citation, Media
 from ._arguments import ARGUMENTS
@@ -504,12 +504,11 @@ class _ChatReader(AnswerReader):
         index = count(call.get("index"))
         if index is None and id_ is None and name is not None:
             self._at.pop(0, None)  # without index and id, a name starts a new call
-        arguments = _arguments(function)
         return self.add_tool_call(
             self._number(index or 0, id_),
             id=id_,
             name=name,
-            arguments=arguments if isinstance(arguments, str) else to_json(arguments).decode(),
+            arguments=as_text(_arguments(function)),
             custom=bool(custom),
         )
 

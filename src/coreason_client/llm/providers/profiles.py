@@ -49,6 +49,26 @@ _OPENAI = ProviderProfile(
     strict_models=("*",),
 )
 
+_VLLM = ProviderProfile(
+    name="vllm",
+    base_url="http://127.0.0.1:8000/v1",
+    needs_key=False,
+    prefix_form="continue_final_message",  # "The sky" is answered with " is blue."
+    responses=True,
+    file_form=None,
+    lacks=("service_tier",),
+)
+
+_LMSTUDIO = ProviderProfile(
+    name="lmstudio",
+    base_url="http://127.0.0.1:1234/v1",
+    needs_key=False,
+    responses=True,
+    file_form=None,
+    audio_form=None,
+    lacks=("parallel_tool_calls", "service_tier"),
+)
+
 PROFILES: tuple[ProviderProfile, ...] = (
     _OPENAI,
     replace(
@@ -192,33 +212,9 @@ PROFILES: tuple[ProviderProfile, ...] = (
         file_form=None,
         audio_form=None,
     ),
-    ProviderProfile(
-        name="vllm",
-        base_url="http://127.0.0.1:8000/v1",
-        needs_key=False,
-        prefix_form="continue_final_message",  # "The sky" is answered with " is blue."
-        responses=True,
-        file_form=None,
-        lacks=("service_tier",),
-    ),
-    ProviderProfile(
-        name="lmstudio",
-        base_url="http://127.0.0.1:1234/v1",
-        needs_key=False,
-        responses=True,
-        file_form=None,
-        audio_form=None,
-        lacks=("parallel_tool_calls", "service_tier"),
-    ),
-    ProviderProfile(
-        name="llamacpp",
-        base_url="http://127.0.0.1:8080/v1",
-        needs_key=False,
-        prefix_form="continue_final_message",  # "The sky" is answered with " is blue."
-        responses=True,
-        file_form=None,
-        lacks=("service_tier",),
-    ),
+    _VLLM,
+    _LMSTUDIO,
+    replace(_VLLM, name="llamacpp", base_url="http://127.0.0.1:8080/v1"),
     ProviderProfile(
         name="anthropic",
         wire="anthropic",
@@ -290,15 +286,12 @@ PROFILES: tuple[ProviderProfile, ...] = (
         key_variable="OLLAMA_API_KEY",
         needs_key=False,
     ),
-    ProviderProfile(
+    replace(
+        _LMSTUDIO,
         name="ollama-openai",
         prefix="ollama",
+        base_url="",
         hosts=(":11434/v1", "ollama.com/v1"),
-        needs_key=False,
-        responses=True,
-        file_form=None,
-        audio_form=None,
-        lacks=("parallel_tool_calls", "service_tier"),
     ),
 )
 

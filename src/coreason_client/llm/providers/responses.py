@@ -18,14 +18,7 @@ from .._cost import with_billing
 from .._json import items, mapping, text
 from .._profile import ProviderProfile
 from ._arguments import ARGUMENTS
-from ._openai import (
-    custom_input,
-    flat_custom,
-    part_problem,
-    reasoning_mode,
-    reasons,
-    sent_schema,
-)
+from ._openai import custom_input, flat_custom, part_problem, reasoning_mode, reasons, sent_schema
 from ._responses_items import (
     CALLS,
     call_of,
@@ -216,12 +209,8 @@ _PARTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 def _limits(call: ModelCall) -> Mapping[str, Any]:
     """Return the temperature, unless the model rejects it, and the limit of the answer."""
-    fields: dict[str, Any] = {
-        "temperature": call.temperature,
-        "max_output_tokens": call.max_tokens,
-    }
-    if _reasons(call):
-        del fields["temperature"]
+    temperature = None if _reasons(call) else call.temperature
+    fields = {"temperature": temperature, "max_output_tokens": call.max_tokens}
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -171,10 +171,9 @@ def _check_mapping(argument: str, rule: str, value: Any) -> Mapping[str, Any]:
 
 
 def _check_deployments(name: str, some: Any) -> Sequence[Deployment]:
-    if not isinstance(some, list | tuple) or not some:
-        raise ArgumentError(f"deployments[{name!r}]", "must be a list of deployments", some)
-    made = [Deployment(one) if isinstance(one, str) else one for one in some]
-    if not all(isinstance(one, Deployment) for one in made):
+    listed = some if isinstance(some, list | tuple) else ()
+    made = [Deployment(one) if isinstance(one, str) else one for one in listed]
+    if not made or not all(isinstance(one, Deployment) for one in made):
         raise ArgumentError(f"deployments[{name!r}]", "must be a list of deployments", some)
     if len({one.id for one in made}) < len(made):
         raise ArgumentError(
@@ -282,12 +281,11 @@ class Fallbacks:
         router = self._router
         if router is None:
             return ()
+        special = None
         if isinstance(error, LLMContextLengthError):
             special = router.context_fallbacks.get(self._current)
         elif isinstance(error, LLMFilteredError):
             special = router.filter_fallbacks.get(self._current)
-        else:
-            special = None
         if special is not None:
             return special
         return () if self._own else router.fallbacks.get(self._current, ())

@@ -190,20 +190,7 @@ def _described(
 # Descriptions of a tool and of its parameters, from its docstring.
 
 # Section titles of Google's style; the text before the first one describes the tool.
-_SECTIONS = (
-    "Args",
-    "Arguments",
-    "Parameters",
-    "Returns",
-    "Return",
-    "Yields",
-    "Raises",
-    "Example",
-    "Examples",
-    "Note",
-    "Notes",
-)
-_HEADER = re.compile(rf"(?:{'|'.join(_SECTIONS)}):")
+_HEADER = re.compile("(?:Args|Arguments|Parameters|Returns?|Yields|Raises|Examples?|Notes?):")
 _PARAMETER_HEADERS = frozenset({"Args:", "Arguments:", "Parameters:"})
 _PARAMETER = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
 

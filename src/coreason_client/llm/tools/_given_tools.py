@@ -55,10 +55,7 @@ class GivenTools:
             yield Toolset(self._functions, served, self._provided)
 
 
-def _functions(
-    given: tuple[Any, ...],
-    allow_async: bool,
-) -> tuple[Sequence[RunnableTool], Toolset]:
+def _functions(given: tuple[Any, ...], allow_async: bool) -> tuple[Sequence[RunnableTool], Toolset]:
     """Return the functions among tools, and the tools of a run that has no others."""
     for index, tool in enumerate(given):
         if is_provider_tool(tool) and tool.get("type") == "custom":

@@ -9,7 +9,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -18,17 +18,7 @@ from .. import errors as llm_errors
 from .._json import clean_text
 from .._response_format import parse_answer
 from ..errors import LLMError, LLMResponseError, ToolAbort
-from ..types import (
-    CitationDelta,
-    Delta,
-    Finish,
-    ReasoningDelta,
-    Response,
-    Restarted,
-    TextDelta,
-    ToolCallDelta,
-    UsageDelta,
-)
+from ..types import Delta, Response
 
 _MAX_MESSAGE = 1000
 _MARK = re.compile(r"\n\[truncated: the first [0-9]+ of ([0-9]+) characters\]\Z")
@@ -112,22 +102,10 @@ MAX_TEXT_CHARS = 170_000
 
 _MAX_STEP = 1_030_000  # bytes of the text and the images together
 
-_KINDS = (
-    *(TextDelta, ReasoningDelta, ToolCallDelta, CitationDelta),
-    *(Restarted, UsageDelta, Finish),
-)
-_DELTAS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
+_DELTAS: dict[str, Any] = {kind.__name__: kind for kind in get_args(Delta)}
 _ERROR_FIELDS = (
-    "provider",
-    "model",
-    "status",
-    "code",
-    "request_id",
-    "retry_after",
-    "attempts",
-    "body",
-    "partial",
-    "spent",
+    *("provider", "model", "status", "code", "request_id", "retry_after", "attempts"),
+    *("body", "partial", "spent"),
 )
 
 
@@ -167,9 +145,9 @@ def load_turn(stored: dict[str, Any]) -> StoredTurn:
         return StoredTurn(deltas, response, None)
     if failure is None:
         return StoredTurn(deltas, None, LLMResponseError("the answer was not read to its end"))
-    fields = {name: failure[name] for name in _ERROR_FIELDS if name in failure}
-    kind = getattr(llm_errors, failure["type"], LLMError)
-    return StoredTurn(deltas, None, kind(failure["message"], **fields))
+    error = getattr(llm_errors, failure["type"], LLMError)(failure["message"])
+    vars(error).update({name: failure[name] for name in _ERROR_FIELDS if name in failure})
+    return StoredTurn(deltas, None, error)
 
 
 def with_parsed(response: Response, response_format: Any) -> Response:

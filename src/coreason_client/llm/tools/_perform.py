@@ -45,12 +45,12 @@ class ModelClient(Protocol):
     def stream(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> LLMStream: ...
 
 
-def refused(toolset: Toolset, requested: Requested) -> ToolOutput | None:
-    """Return the output of a call that is not executed, None if it is."""
+def runnable(toolset: Toolset, requested: Requested) -> RunnableTool | ToolOutput:
+    """Return the tool of a call, or the output of a call that is not executed."""
     if requested.refusal is not None:
         return error_output(requested.refusal)
     name = requested.call["name"]
-    return error_output(toolset.unknown(name)) if toolset.find(name) is None else None
+    return toolset.find(name) or error_output(toolset.unknown(name))
 
 
 def failed(tool: RunnableTool, error: BaseException, secrets: Iterable[str]) -> ToolOutput:
@@ -123,9 +123,7 @@ async def run_in_thread(function: Callable[[], Any], name: str) -> Any:
 
 
 def start_thread(
-    function: Callable[[], Any],
-    name: str,
-    finished: Callable[[Any, Exception | None], None],
+    function: Callable[[], Any], name: str, finished: Callable[[Any, Exception | None], None]
 ) -> None:
     """Run a function in a thread; `finished` gets its result or its error, in that thread."""
     context = contextvars.copy_context()

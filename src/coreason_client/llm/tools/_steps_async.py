@@ -25,8 +25,8 @@ from ._perform import (
     failed,
     finish_span,
     known_secrets,
-    refused,
     run_in_thread,
+    runnable,
     too_late,
     tool_span,
 )
@@ -284,10 +284,9 @@ class AsyncCalls:
         machine.end_calls()
 
     def _work(self, requested: Requested) -> Coroutine[Any, Any, _Timed]:
-        output = refused(self._toolset, requested)
-        tool = self._toolset.find(requested.call["name"])
-        if output is not None or tool is None:
-            return _immediate(output or ToolOutput(""))
+        tool = runnable(self._toolset, requested)
+        if isinstance(tool, ToolOutput):
+            return _immediate(tool)
         if self._stream is None:
             return self._timed(tool, requested)
 

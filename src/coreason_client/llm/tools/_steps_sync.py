@@ -26,7 +26,7 @@ from ._perform import (
     failed,
     finish_span,
     known_secrets,
-    refused,
+    runnable,
     start_thread,
     too_late,
     tool_span,
@@ -242,10 +242,9 @@ class Calls:
             yield machine.record_output(index, *timed)
 
     def _work(self, requested: Requested) -> _Timed:
-        output = refused(self._toolset, requested)
-        tool = self._toolset.find(requested.call["name"])
-        if output is not None or tool is None:
-            return output or ToolOutput(""), 0.0
+        tool = runnable(self._toolset, requested)
+        if isinstance(tool, ToolOutput):
+            return tool, 0.0
         stream = durable_sync_stream()
         if stream is None:
             return self._timed(tool, requested)

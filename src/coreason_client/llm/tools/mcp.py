@@ -131,11 +131,11 @@ class MCPServer:
                     f"{self!r} was opened with `with`, or in another event loop; in this one, open "
                     "it with `async with`"
                 )
-            yield self._listed(self._connection, _bound_async)
+            yield self._listed(self._connection)
             return
         connection = await self._open()
         try:
-            yield self._listed(connection, _bound_async)
+            yield self._listed(connection)
         finally:
             await connection.aclose()
 
@@ -150,7 +150,7 @@ class MCPServer:
             raise RuntimeError(
                 f"{self!r} was opened with `async with`; for the sync client, open it with `with`"
             )
-        yield self._listed(self._connection, partial(_bound_sync, self._thread))
+        yield self._listed(self._connection, self._thread)
 
     def __copy__(self) -> "MCPServer":
         """Return the same server, not opened."""
@@ -166,16 +166,16 @@ class MCPServer:
         return await MCPConnection.open(self._address, self._timeout, self._connect_timeout)
 
     def _listed(
-        self, connection: MCPConnection, bound: Callable[..., Callable[[], Any]]
+        self, connection: MCPConnection, thread: LoopThread | None = None
     ) -> tuple[str, list[RunnableTool]]:
-        """Return the name and the selected tools of a connection."""
+        """Return the name and the selected tools of a connection; calls run in its thread."""
         selected = [
             RunnableTool(
                 tool.name,
                 tool.description or "",
                 tool.input_schema,
-                partial(bound, connection, tool.name),
-                is_async=bound is _bound_async,
+                partial(_bound, connection, thread, tool.name),
+                is_async=thread is None,
                 kind="extension",
             )
             for tool in connection.tools
@@ -185,13 +185,8 @@ class MCPServer:
         return self.name or connection.server_name or "mcp", selected
 
 
-def _bound_async(
-    connection: MCPConnection, name: str, arguments: Mapping[str, Any]
+def _bound(
+    connection: MCPConnection, thread: LoopThread | None, name: str, arguments: Mapping[str, Any]
 ) -> Callable[[], Any]:
-    return partial(connection.call, name, arguments)
-
-
-def _bound_sync(
-    thread: LoopThread, connection: MCPConnection, name: str, arguments: Mapping[str, Any]
-) -> Callable[[], Any]:
-    return lambda: thread.wait(connection.call(name, arguments))
+    call = partial(connection.call, name, arguments)
+    return call if thread is None else lambda: thread.wait(call())

@@ -7,7 +7,18 @@ from urllib.parse import unquote
 
 from ...llm.types import Citation
 from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Wire, WireTurn, cited_spans, sse, tool_message, with_calls
+from ._wire import (
+    Asked,
+    Chunk,
+    Wire,
+    WireTurn,
+    asked_tool,
+    cited_spans,
+    joined_text,
+    sse,
+    tool_message,
+    with_calls,
+)
 
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "end_turn",
@@ -29,25 +40,13 @@ _SIGNATURE = "signature-of-the-fake-model"
 # Requests.
 
 
-def joined_text(blocks: list[Any]) -> Any:
-    """Return the text of blocks; the blocks themselves if some are not text."""
-    if all(isinstance(block, Mapping) and "text" in block for block in blocks):
-        return "".join(block["text"] for block in blocks)
-    return blocks
-
-
 def _read(path: str, body: Mapping[str, Any]) -> Asked:
     messages: list[dict[str, Any]] = []
     if system := body.get("system"):
-        text = joined_text(system) if isinstance(system, list) else system
-        messages.append({"role": "system", "content": text})
+        messages.append({"role": "system", "content": joined_text(system)})
     for message in body.get("messages", ()):
         messages += _messages(message)
-    tools = [
-        {key: value for key, value in tool.items() if key in ("name", "description")}
-        | {"parameters": tool.get("input_schema")}
-        for tool in body.get("tools", ())
-    ]
+    tools = [asked_tool(tool, tool.get("input_schema")) for tool in body.get("tools", ())]
     at_vertex = path.rpartition("/models/")[2].partition(":")[0]
     model = str(body.get("model", unquote(at_vertex)))
     return Asked(model, body.get("stream") is True, messages, tools)
@@ -62,8 +61,7 @@ def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for block in content:
         kinds.get(block.get("type"), kinds[""]).append(block)
     for result in kinds["tool_result"]:
-        given = result.get("content", "")
-        text = joined_text(given) if isinstance(given, list) else given
+        text = joined_text(result.get("content", ""))
         yield tool_message(str(result.get("tool_use_id")), text)
     calls = [(use.get("id"), use.get("name"), use.get("input")) for use in kinds["tool_use"]]
     if kinds[""] or calls:

@@ -78,12 +78,11 @@ class FakeBatches:
         self._numbers = count(1)
         self._batches: dict[str, _StoredBatch] = {}
 
-    def handle(self, request: HTTPRequest, body: Any, origin: str) -> Sent | None:
+    def handle(self, request: HTTPRequest, origin: str) -> Sent | None:
         """Return the response to a request, None if it is for something else."""
         method, path = request.method, request.path
         if method == "POST":
-            found = _token_count(path, body) or self._submit(request, body)
-            found = found or self._upload(request, body, origin)
+            found = _token_count(request) or self._submit(request) or self._upload(request, origin)
             if found is not None:
                 return found
         if (match := _BATCH.search(path)) is not None and match[1] in self._batches:
@@ -94,10 +93,10 @@ class FakeBatches:
 
     # Files.
 
-    def _upload(self, request: HTTPRequest, body: Any, origin: str) -> Sent | None:
+    def _upload(self, request: HTTPRequest, origin: str) -> Sent | None:
         headers = dict(request.headers)
         if request.path.startswith(_UPLOADS):
-            return self._gemini_upload(request, headers, body, origin)
+            return self._gemini_upload(request, headers, origin)
         if not request.path.endswith("/files"):
             return None
         form = message_from_bytes(
@@ -119,14 +118,12 @@ class FakeBatches:
         self._files[id_] = _StoredFile(data, kind, shown)
         return _sent(shown)
 
-    def _gemini_upload(
-        self, request: HTTPRequest, headers: Mapping[str, str], body: Any, origin: str
-    ) -> Sent:
+    def _gemini_upload(self, request: HTTPRequest, headers: Mapping[str, str], origin: str) -> Sent:
         if headers.get("x-goog-upload-command") == "start":
             id_ = f"file-{next(self._numbers)}"
             name, kind = f"files/{id_}", headers["x-goog-upload-header-content-type"]
             shown = {"name": name, "uri": f"{origin}/v1beta/{name}", "state": "ACTIVE"}
-            shown |= {"displayName": str(body.get("file", {}).get("displayName", ""))}
+            shown |= {"displayName": str(request.json.get("file", {}).get("displayName", ""))}
             self._files[id_] = _StoredFile(b"", kind, {**shown, "mimeType": kind})
             return _sent({}, **{"x-goog-upload-url": f"{origin}{request.path}?upload_id={id_}"})
         file = self._files[request.target.rpartition("upload_id=")[2]]
@@ -146,8 +143,8 @@ class FakeBatches:
 
     # Batches.
 
-    def _submit(self, request: HTTPRequest, body: Any) -> Sent | None:
-        path = request.path
+    def _submit(self, request: HTTPRequest) -> Sent | None:
+        path, body = request.path, request.json
         if path.endswith("/messages/batches"):
             provider = "anthropic"
             asked = [(one["custom_id"], ANTHROPIC, path, one["params"]) for one in body["requests"]]
@@ -209,10 +206,11 @@ class FakeBatches:
         return shown
 
 
-def _token_count(path: str, body: Any) -> Sent | None:
+def _token_count(request: HTTPRequest) -> Sent | None:
     """Return the number of words, if it is asked for."""
     for end, wire, name in _COUNTS:
-        if path.endswith(end):
+        if request.path.endswith(end):
+            body = request.json
             messages = wire.read("", body.get("generateContentRequest", body)).messages
             words = sum(len(str(message["content"]).split()) for message in messages)
             kind = {"object": "response.input_tokens"} if wire is RESPONSES else {}

@@ -9,16 +9,16 @@ from urllib.parse import unquote
 from zlib import crc32
 
 from ...llm.types import Citation
-from ._anthropic_wire import joined_text
-from ._turns import FinishReason, ModelFailure
+from ._turns import FinishReason, ModelFailure, ModelToolCall
 from ._wire import (
     Asked,
     Chunk,
     Wire,
-    WireCall,
     WireTurn,
+    asked_tool,
     cited_spans,
     dumped,
+    joined_text,
     tool_message,
     with_calls,
 )
@@ -53,11 +53,7 @@ def _read(path: str, body: Mapping[str, Any]) -> Asked:
     for message in body.get("messages", ()):
         messages += _messages(message)
     specs = [tool.get("toolSpec", {}) for tool in body.get("toolConfig", {}).get("tools", ())]
-    tools = [
-        {key: value for key, value in spec.items() if key in ("name", "description")}
-        | {"parameters": spec.get("inputSchema", {}).get("json")}
-        for spec in specs
-    ]
+    tools = [asked_tool(spec, spec.get("inputSchema", {}).get("json")) for spec in specs]
     model = unquote(match[1]) if match else ""
     return Asked(model, path.endswith("/converse-stream"), messages, tools)
 
@@ -163,7 +159,7 @@ def _blocks(script: WireTurn) -> Iterator[tuple[dict[str, Any], _Deltas]]:
         yield {"toolUse": _use(call)}, [({"toolUse": {"input": piece}}, 1) for piece in call.pieces]
 
 
-def _use(call: WireCall) -> dict[str, Any]:
+def _use(call: ModelToolCall) -> dict[str, Any]:
     return {"toolUseId": call.id, "name": call.name, "type": "tool_use"}
 
 

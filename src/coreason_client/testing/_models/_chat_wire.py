@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ._turns import FinishReason, ModelFailure
-from ._wire import CREATED, Asked, Chunk, Wire, WireCall, WireTurn, range_of, sse
+from ._turns import FinishReason, ModelFailure, ModelToolCall
+from ._wire import CREATED, Asked, Chunk, Wire, WireTurn, range_of, sse
 
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "stop",
@@ -59,7 +59,7 @@ def _usage(script: WireTurn) -> dict[str, Any]:
     }
 
 
-def _whole_call(call: WireCall) -> dict[str, Any]:
+def _whole_call(call: ModelToolCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.text}
     return {"id": call.id, "type": "function", "function": function}
 

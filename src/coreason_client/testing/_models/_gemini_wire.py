@@ -6,13 +6,13 @@ from typing import Any
 from urllib.parse import unquote
 
 from ...llm.types import Citation
-from ._turns import FinishReason, ModelFailure
+from ._turns import FinishReason, ModelFailure, ModelToolCall
 from ._wire import (
     Asked,
     Chunk,
     Wire,
-    WireCall,
     WireTurn,
+    joined_text,
     range_of,
     sse,
     tool_message,
@@ -44,7 +44,7 @@ def _read(path: str, body: Mapping[str, Any]) -> Asked:
     match = _MODEL.search(path)
     messages: list[dict[str, Any]] = []
     if system := body.get("systemInstruction"):
-        messages.append({"role": "system", "content": _text(system.get("parts", []))})
+        messages.append({"role": "system", "content": joined_text(system.get("parts", []))})
     for content in body.get("contents", ()):
         messages += _messages(content)
     tools = [
@@ -59,12 +59,6 @@ def _read(path: str, body: Mapping[str, Any]) -> Asked:
     return Asked(model, ":streamGenerateContent" in path, messages, tools)
 
 
-def _text(parts: list[Any]) -> Any:
-    if all("text" in part for part in parts):
-        return "".join(part["text"] for part in parts)
-    return parts
-
-
 def _messages(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     parts = content.get("parts", [])
     for part in parts:
@@ -76,7 +70,7 @@ def _messages(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     rest = [part for part in parts if not part.keys() & {"functionResponse", "functionCall"}]
     if rest or calls:
         role = "assistant" if content.get("role") == "model" else "user"
-        yield with_calls(role, _text(rest) if rest else None, calls)
+        yield with_calls(role, joined_text(rest) if rest else None, calls)
 
 
 def _result(result: Mapping[str, Any]) -> Any:
@@ -140,7 +134,7 @@ def _chunk(one: Citation) -> dict[str, Any]:
     return {"retrievedContext": {**found, "documentName": one.get("source_id", "")}}
 
 
-def _call_part(call: WireCall) -> dict[str, Any]:
+def _call_part(call: ModelToolCall) -> dict[str, Any]:
     return {"functionCall": {"id": call.id, "name": call.name, "args": call.value}}
 
 

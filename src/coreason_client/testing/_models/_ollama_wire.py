@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ._turns import FinishReason, ModelFailure
-from ._wire import Asked, Chunk, Wire, WireCall, WireTurn, dumped
+from ._turns import FinishReason, ModelFailure, ModelToolCall
+from ._wire import Asked, Chunk, Wire, WireTurn, dumped
 
 _FINISH: Mapping[FinishReason, str] = {
     "stop": "stop",
@@ -54,7 +54,7 @@ def _end(script: WireTurn) -> dict[str, Any]:
     return {"done": True, "done_reason": _FINISH[script.finish], **_usage(script)}
 
 
-def _call(call: WireCall) -> dict[str, Any]:
+def _call(call: ModelToolCall) -> dict[str, Any]:
     return {"function": {"name": call.name, "arguments": call.value}}
 
 

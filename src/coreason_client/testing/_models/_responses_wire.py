@@ -6,21 +6,10 @@ from typing import Any
 
 from ...llm.types import Citation
 from ._chat_wire import chat_error
-from ._turns import ModelFailure
-from ._wire import (
-    CREATED,
-    Asked,
-    Chunk,
-    Wire,
-    WireCall,
-    WireTurn,
-    range_of,
-    sse,
-    tool_message,
-)
+from ._turns import ModelFailure, ModelToolCall
+from ._wire import CREATED, Asked, Chunk, Wire, WireTurn, joined_text, range_of, sse, tool_message
 
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
-_TEXTS = ("input_text", "output_text", "text")
 
 
 # Requests.
@@ -44,7 +33,7 @@ def _read(path: str, body: Mapping[str, Any]) -> Asked:
 def _add(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
     kind = item.get("type", "message")
     if kind == "message":
-        messages.append({"role": item.get("role"), "content": _content(item.get("content"))})
+        messages.append({"role": item.get("role"), "content": joined_text(item.get("content"))})
     elif kind == "function_call":
         _add_call(messages, item)
     elif kind == "function_call_output":
@@ -60,14 +49,6 @@ def _add_call(messages: list[dict[str, Any]], item: Mapping[str, Any]) -> None:
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
     else:
         last.setdefault("tool_calls", []).append(call)
-
-
-def _content(content: Any) -> Any:
-    if not isinstance(content, list):
-        return content
-    if all(part.get("type") in _TEXTS for part in content):
-        return "".join(part["text"] for part in content)
-    return content
 
 
 # Answers.
@@ -111,7 +92,7 @@ def _annotation(one: Citation, start: int, end: int) -> dict[str, Any]:
     return {"type": "url_citation", **cited, "start_index": start, "end_index": end}
 
 
-def _call_item(script: WireTurn, call: WireCall, arguments: str) -> dict[str, Any]:
+def _call_item(script: WireTurn, call: ModelToolCall, arguments: str) -> dict[str, Any]:
     return {
         "id": f"fc_{script.id}_{call.id}",
         "type": "function_call",
@@ -221,7 +202,7 @@ def _text_events(script: WireTurn, index: int) -> Iterator[Event]:
     yield "response.output_item.done", {**at, "item": item}, 0, False
 
 
-def _call_events(script: WireTurn, call: WireCall, index: int) -> Iterator[Event]:
+def _call_events(script: WireTurn, call: ModelToolCall, index: int) -> Iterator[Event]:
     at = {"output_index": index}
     added = _call_item(script, call, "")
     yield "response.output_item.added", {**at, "item": added}, 0, False

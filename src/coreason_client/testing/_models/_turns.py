@@ -232,9 +232,7 @@ def _check_citations(citations: Sequence[Any], length: int) -> None:
 
 
 def _check_usage(usage: Mapping[str, Any] | None) -> None:
-    if usage is None:
-        return
-    for name, count in usage.items():
+    for name, count in (usage or {}).items():
         if name not in _COUNTS:
             raise ArgumentError("usage", f"must have only the keys {', '.join(_COUNTS)}", name)
         if not isinstance(count, int) or count < 0:

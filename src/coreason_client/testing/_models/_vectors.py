@@ -94,11 +94,7 @@ def _ollama(path: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     texts = [given] if isinstance(given, str) else list(given)
     size = _size(asked.get("dimensions"))
     vectors = [vector_of(text, size) for text in texts]
-    return {
-        "model": asked.get("model"),
-        "embeddings": vectors,
-        "prompt_eval_count": _tokens(texts),
-    }
+    return {"model": asked.get("model"), "embeddings": vectors, "prompt_eval_count": _tokens(texts)}
 
 
 def _bedrock(path: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,21 +11,6 @@ from ._turns import Break, FinishReason, ModelFailure, ModelToolCall, ModelTurn
 
 CREATED = 1_700_000_000
 """The time of every answer, in seconds since 1970, so that answers are the same in every run."""
-
-
-@dataclass(frozen=True, slots=True)
-class WireCall:
-    """A call of a tool that has its id."""
-
-    id: str
-    name: str
-    pieces: tuple[str, ...]
-    value: Any
-
-    @property
-    def text(self) -> str:
-        """The arguments as JSON text."""
-        return "".join(self.pieces)
 
 
 class TurnUsage(NamedTuple):
@@ -46,7 +31,7 @@ class WireTurn:
     model: str
     reasoning: tuple[str, ...]
     text: tuple[str, ...]
-    calls: tuple[WireCall, ...]
+    calls: tuple[ModelToolCall, ...]
     usage: TurnUsage | None
     finish: FinishReason
     asked: Mapping[str, Any]
@@ -90,13 +75,13 @@ def script_of(
     turn: ModelTurn, asked: Mapping[str, Any], model: str, number: int, first_call: int
 ) -> WireTurn:
     """Return the script of a turn: the answer `number`, with calls numbered from `first_call`."""
-    calls = tuple(_call(call, first_call + at) for at, call in enumerate(turn.calls))
+    calls = enumerate(turn.calls, first_call)
     return WireTurn(
         id=f"fake-{number}",
         model=model,
         reasoning=turn.reasoning_pieces,
         text=turn.text_pieces,
-        calls=calls,
+        calls=tuple(replace(call, id=call.id or f"call_{at}") for at, call in calls),
         usage=None if turn.usage is None else TurnUsage(**turn.usage),
         finish=turn.finish_reason,
         asked=asked,
@@ -145,10 +130,6 @@ def _pieces_in(pieces: Iterable[str], first: int, last: int) -> Iterator[tuple[s
         at += len(piece)
 
 
-def _call(call: ModelToolCall, number: int) -> WireCall:
-    return WireCall(call.id or f"call_{number}", call.name, call.pieces, call.value)
-
-
 def before_break(chunks: Iterable[Chunk], after: Break) -> Iterator[Chunk]:
     """Yield the chunks that are sent before an answer breaks off."""
     received = 0
@@ -175,6 +156,19 @@ def sse(value: Any, event: str = "") -> bytes:
     """Return a server-sent event with JSON."""
     name = f"event: {event}\n".encode() if event else b""
     return b"%bdata: %b\n\n" % (name, dumped(value))
+
+
+def joined_text(content: Any) -> Any:
+    """Return the text of a list of blocks; any other content, with other blocks too, as it is."""
+    if isinstance(content, list) and all(isinstance(b, Mapping) and "text" in b for b in content):
+        return "".join(block["text"] for block in content)
+    return content
+
+
+def asked_tool(tool: Mapping[str, Any], parameters: Any) -> dict[str, Any]:
+    """Return a tool in the form of `ModelRequest`."""
+    named = {key: tool[key] for key in ("name", "description") if key in tool}
+    return {**named, "parameters": parameters}
 
 
 def tool_message(call_id: str, content: Any) -> dict[str, Any]:

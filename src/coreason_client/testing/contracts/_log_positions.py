@@ -14,7 +14,6 @@ from ...server.log.base import Follower
 from ._log_tests import (
     LONG,
     LogTests,
-    ManualClock,
     check_claim,
     contract_test,
     entries,
@@ -76,17 +75,15 @@ class EpochRules(LogTests):
     """An epoch is the unique name of a claim, and its order."""
 
     @contract_test
-    async def test_every_stream_has_the_beginnings_of_its_epochs(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_every_stream_has_the_beginnings_of_its_epochs(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         assert (await log.meta(id_)).epochs == ()
         await log.append(id_, 1, 1, entries(1, 2))
-        clock.forward(log.lease + 1)
+        self.clock.forward(log.lease + 1)
         second = await check_claim(log, await log.claim_lost("heir", 10), id_, 2)
         third = await check_claim(log, [await log.claim_held(id_, second, "heir")], id_, 2)
         await log.append(id_, third, 3, entries(3))
-        clock.forward(log.lease + 1)
+        self.clock.forward(log.lease + 1)
         fourth = await check_claim(log, await log.claim_lost("heir", 10), id_, 3)
         await log.close(id_, fourth, 4, entries(4), "producer_lost")
         meta = await log.meta(id_)
@@ -95,12 +92,10 @@ class EpochRules(LogTests):
         assert [meta.epoch_of(seq) for seq in (1, 2, 3, 4)] == [1, 1, third, fourth]
 
     @contract_test
-    async def test_the_number_of_an_epoch_is_not_counted(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_the_number_of_an_epoch_is_not_counted(self, log: StreamLog) -> None:
         """A store that has lost its latest state would count the same numbers again."""
         ids = [await open_stream(log) for _ in range(8)]
-        clock.forward(log.lease + 1)
+        self.clock.forward(log.lease + 1)
         claims = list(await log.claim_lost("heir", 10))
         assert {claim.stream_id for claim in claims} == set(ids)
         first = {claim.stream_id: claim.epoch for claim in claims}
@@ -111,13 +106,11 @@ class EpochRules(LogTests):
         assert all(second[id_] > first[id_] for id_ in ids)
 
     @contract_test
-    async def test_the_holder_claims_its_stream_at_once(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_the_holder_claims_its_stream_at_once(self, log: StreamLog) -> None:
         stream = new_stream(question=b"question")
         id_ = await open_stream(log, stream)
         await log.append(id_, 1, 1, entries(1))
-        clock.forward(log.lease - 1)
+        self.clock.forward(log.lease - 1)
         claim = await log.claim_held(id_, 1, "me")
         epoch = await check_claim(log, [claim], id_, 1, b"question")
         with pytest.raises(Fenced):
@@ -125,16 +118,14 @@ class EpochRules(LogTests):
         with pytest.raises(Fenced):
             await log.close(id_, 1, 2, entries(2), "complete")
         assert await log.renew({id_: 1}) == {id_: LeaseState.LOST}
-        clock.forward(log.lease - 1)  # it has a new lease
+        self.clock.forward(log.lease - 1)  # it has a new lease
         assert list(await log.claim_lost("heir", 10)) == []
         assert await log.renew({id_: epoch}) == {id_: LeaseState.HELD}
         await log.close(id_, epoch, 2, entries(2), "producer_lost")
         assert await read(log, id_) == entries(1, 2)
 
     @contract_test
-    async def test_only_the_holder_of_a_running_stream_claims_it(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_only_the_holder_of_a_running_stream_claims_it(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         for other in (2, 3):
             with pytest.raises(Fenced) as caught:
@@ -155,9 +146,7 @@ class PositionRules(LogTests):
     """A position is a number and the epoch of that entry."""
 
     @contract_test
-    async def test_a_position_of_another_epoch_is_gone(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_position_of_another_epoch_is_gone(self, log: StreamLog) -> None:
         for ended in (False, True):
             id_, epoch = await two_epochs(log, ended=ended)
             for seq, wrong in (
@@ -168,9 +157,7 @@ class PositionRules(LogTests):
                 await check_gone(log, id_, seq, wrong)
 
     @contract_test
-    async def test_a_page_has_the_epoch_of_its_last_entry(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_page_has_the_epoch_of_its_last_entry(self, log: StreamLog) -> None:
         id_, epoch = await two_epochs(log)
         for position, page in (
             ((0, 1), Page(entries(1, 2), False, 1)),
@@ -186,14 +173,14 @@ class PositionRules(LogTests):
         await check_page(log, id_, (6, epoch), Page([], True, epoch))
 
     @contract_test
-    async def test_the_beginning_is_never_gone(self, log: StreamLog, clock: ManualClock) -> None:
+    async def test_the_beginning_is_never_gone(self, log: StreamLog) -> None:
         id_, epoch = await two_epochs(log)
         for any_epoch in (1, 2, epoch, epoch + 1):
             await check_page(log, id_, (0, any_epoch), Page(entries(1, 2, 3, 4, 5), False, epoch))
 
     @contract_test
     async def test_a_position_beyond_the_last_entry_waits_for_the_same_entries(
-        self, log: StreamLog, clock: ManualClock
+        self, log: StreamLog
     ) -> None:
         """The store has lost them, and their producer sends them again."""
         id_ = await open_stream(log)
@@ -211,7 +198,7 @@ class PositionRules(LogTests):
 
     @contract_test
     async def test_a_position_beyond_the_last_entry_is_gone_after_a_claim(
-        self, log: StreamLog, clock: ManualClock
+        self, log: StreamLog
     ) -> None:
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(1, 2, 3))
@@ -225,9 +212,7 @@ class PositionRules(LogTests):
             await check_gone(log, id_, seq, epoch)
 
     @contract_test
-    async def test_a_position_beyond_the_end_is_gone(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_position_beyond_the_end_is_gone(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(1, 2))
         with closing(log.follow(id_, 9)) as follower:
@@ -241,9 +226,7 @@ class PositionRules(LogTests):
         await check_page(log, id_, (3, 1), Page([], True, 1))
 
     @contract_test
-    async def test_an_open_reader_gets_nothing_of_another_epoch(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_an_open_reader_gets_nothing_of_another_epoch(self, log: StreamLog) -> None:
         """The new entries have passed its position when it looks."""
         for count in (1, 2, 3, 9):
             id_ = await open_stream(log)
@@ -264,9 +247,7 @@ class PositionRules(LogTests):
                 assert (written, follower.position, follower.epoch) == ([], 4, 1)
 
     @contract_test
-    async def test_an_open_reader_follows_into_the_next_epoch(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_an_open_reader_follows_into_the_next_epoch(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(1, 2))
         with closing(log.follow(id_, 2)) as follower:
@@ -280,10 +261,10 @@ class PositionRules(LogTests):
 
     @contract_test
     async def test_a_position_at_the_end_is_checked_when_the_entries_have_expired(
-        self, log: StreamLog, clock: ManualClock
+        self, log: StreamLog
     ) -> None:
         id_, epoch = await two_epochs(log, ended=True)
-        clock.forward(1000)
+        self.clock.forward(1000)
         await log.expire(900, 86_400)
         await check_page(log, id_, (5, epoch), Page([], True, epoch))
         for seq, of in ((5, 1), (5, epoch + 1), (6, epoch), (4, epoch), (3, 1), (0, 1)):

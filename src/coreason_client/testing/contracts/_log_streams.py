@@ -10,7 +10,6 @@ from ...server.log import LeaseState, StreamLog, StreamMeta
 from ._log_tests import (
     LONG,
     LogTests,
-    ManualClock,
     check_claim,
     contract_test,
     entries,
@@ -25,7 +24,7 @@ class RequestRules(LogTests):
     """A request has one stream."""
 
     @contract_test
-    async def test_opens_reads_and_closes(self, log: StreamLog, clock: ManualClock) -> None:
+    async def test_opens_reads_and_closes(self, log: StreamLog) -> None:
         stream = new_stream()
         first = await log.open(stream, "me")
         assert first.created
@@ -36,25 +35,23 @@ class RequestRules(LogTests):
             fingerprint="b",
             epoch=1,
             last_seq=0,
-            opened_at=clock.now,
+            opened_at=self.clock.now,
             outcome=None,
             ended_at=None,
             cancel_requested=False,
             body_gone=False,
         )
         assert await log.append(stream.stream_id, 1, 1, entries(1, 2)) is False
-        clock.forward(5)
+        self.clock.forward(5)
         await log.close(stream.stream_id, 1, 3, entries(3), "complete")
         page = await log.read(stream.stream_id, 0, 100, LONG)
         assert list(page.entries) == entries(1, 2, 3)
         assert page.ended
         meta = await log.meta(stream.stream_id)
-        assert (meta.last_seq, meta.outcome, meta.ended_at) == (3, "complete", clock.now)
+        assert (meta.last_seq, meta.outcome, meta.ended_at) == (3, "complete", self.clock.now)
 
     @contract_test
-    async def test_a_known_request_gives_the_same_stream(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_known_request_gives_the_same_stream(self, log: StreamLog) -> None:
         request_id = uuid4()
         first = await log.open(new_stream(request_id=request_id), "me")
         second = await log.open(new_stream(request_id=request_id), "another")
@@ -66,9 +63,7 @@ class RequestRules(LogTests):
         assert caught.value.request_id == request_id
 
     @contract_test
-    async def test_a_request_belongs_to_its_principal(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_request_belongs_to_its_principal(self, log: StreamLog) -> None:
         request_id = uuid4()
         ann = await log.open(new_stream("ann", request_id), "me")
         bob = await log.open(new_stream("bob", request_id, body="other"), "me")
@@ -77,9 +72,7 @@ class RequestRules(LogTests):
         assert await log.find("eve", request_id) is None
 
     @contract_test
-    async def test_two_openings_at_once_give_one_stream(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_two_openings_at_once_give_one_stream(self, log: StreamLog) -> None:
         request_id = uuid4()
         results = await asyncio.gather(
             *(log.open(new_stream(request_id=request_id), "me") for _ in range(10))
@@ -92,9 +85,7 @@ class EntryRules(LogTests):
     """Entries are numbered and appended once."""
 
     @contract_test
-    async def test_an_append_follows_the_last_entry(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_an_append_follows_the_last_entry(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(1, 2, 3))
         for first_seq in (3, 5, 100):
@@ -105,7 +96,7 @@ class EntryRules(LogTests):
 
     @contract_test
     async def test_a_repeated_append_is_acknowledged_without_a_second_copy(
-        self, log: StreamLog, clock: ManualClock
+        self, log: StreamLog
     ) -> None:
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(1, 2))
@@ -116,13 +107,11 @@ class EntryRules(LogTests):
         assert await read(log, id_) == entries(1, 2, 3)
 
     @contract_test
-    async def test_a_repeated_append_of_another_epoch_is_refused(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_repeated_append_of_another_epoch_is_refused(self, log: StreamLog) -> None:
         """It is held in full, but the acknowledgement would be somebody else's."""
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(1, 2))
-        clock.forward(log.lease + 1)
+        self.clock.forward(log.lease + 1)
         epoch = await check_claim(log, await log.claim_lost("heir", 10), id_, 2)
         for other in (1, 2, epoch - 1, epoch + 1):
             with pytest.raises(Fenced):
@@ -140,7 +129,7 @@ class EntryRules(LogTests):
         assert (await log.meta(id_)).outcome is None
 
     @contract_test
-    async def test_nothing_follows_the_end(self, log: StreamLog, clock: ManualClock) -> None:
+    async def test_nothing_follows_the_end(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         await log.close(id_, 1, 1, entries(1), "complete")
         with pytest.raises(Fenced):
@@ -150,16 +139,14 @@ class EntryRules(LogTests):
         assert (await log.meta(id_)).outcome == "complete"
 
     @contract_test
-    async def test_a_stream_ends_with_an_entry(self, log: StreamLog, clock: ManualClock) -> None:
+    async def test_a_stream_ends_with_an_entry(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         with pytest.raises(ValueError, match="must end with an entry"):
             await log.close(id_, 1, 1, [], "complete")
         assert (await log.meta(id_)).outcome is None
 
     @contract_test
-    async def test_an_unknown_stream_is_unknown_to_all(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_an_unknown_stream_is_unknown_to_all(self, log: StreamLog) -> None:
         id_ = uuid4()
         for call in (
             log.append(id_, 1, 1, entries(1)),
@@ -179,7 +166,7 @@ class ReaderRules(LogTests):
     """Readers get pages, and wait for new entries."""
 
     @contract_test
-    async def test_reads_pages(self, log: StreamLog, clock: ManualClock) -> None:
+    async def test_reads_pages(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(*range(1, 8)))
         assert await read(log, id_, 0, 3) == entries(1, 2, 3)
@@ -194,7 +181,7 @@ class ReaderRules(LogTests):
         assert (list(last.entries), last.ended) == ([], True)
 
     @contract_test
-    async def test_large_entries_make_short_pages(self, log: StreamLog, clock: ManualClock) -> None:
+    async def test_large_entries_make_short_pages(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         large = [bytes([number]) * 100_000 for number in range(1, 11)]
         await log.append(id_, 1, 1, large)
@@ -209,9 +196,7 @@ class ReaderRules(LogTests):
         assert got == [*large, *entries(11)]
 
     @contract_test
-    async def test_a_waiting_read_wakes_with_the_append(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_waiting_read_wakes_with_the_append(self, log: StreamLog) -> None:
         id_, other = await open_stream(log), await open_stream(log)
         waiting = [asyncio.ensure_future(log.read(id_, 0, 100, LONG)) for _ in range(3)]
         await let_run()
@@ -224,9 +209,7 @@ class ReaderRules(LogTests):
             assert not page.ended
 
     @contract_test
-    async def test_a_waiting_read_wakes_with_the_end(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_waiting_read_wakes_with_the_end(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         await log.append(id_, 1, 1, entries(1))
         waiting = asyncio.ensure_future(log.read(id_, 1, 100, LONG))
@@ -236,13 +219,13 @@ class ReaderRules(LogTests):
         assert (list(page.entries), page.ended) == (entries(2), True)
 
     @contract_test
-    async def test_a_wait_has_an_end(self, log: StreamLog, clock: ManualClock) -> None:
+    async def test_a_wait_has_an_end(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         page = await log.read(id_, 0, 100, 0.01)
         assert (list(page.entries), page.ended) == ([], False)
 
     @contract_test
-    async def test_wake_readers_ends_every_wait(self, log: StreamLog, clock: ManualClock) -> None:
+    async def test_wake_readers_ends_every_wait(self, log: StreamLog) -> None:
         ids = [await open_stream(log) for _ in range(3)]
         waiting = [asyncio.ensure_future(log.read(id_, 0, 100, LONG)) for id_ in ids]
         for id_ in ids:  # behind the looks of the reads at their store
@@ -253,9 +236,7 @@ class ReaderRules(LogTests):
             assert (list(page.entries), page.ended) == ([], False)
 
     @contract_test
-    async def test_a_cancelled_read_leaves_nothing_behind(
-        self, log: StreamLog, clock: ManualClock
-    ) -> None:
+    async def test_a_cancelled_read_leaves_nothing_behind(self, log: StreamLog) -> None:
         id_ = await open_stream(log)
         waiting = asyncio.ensure_future(log.read(id_, 0, 100, LONG))
         await let_run()

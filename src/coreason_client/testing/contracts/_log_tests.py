@@ -29,7 +29,13 @@ class ManualClock:
 
 
 class LogTests(ABC):
-    """Tests that each get their own log."""
+    """Tests that each get their own log.
+
+    Attributes:
+        clock: the clock of the log.
+    """
+
+    clock: ManualClock
 
     @abstractmethod
     def make_log(self, clock: ManualClock, folder: Path) -> StreamLog:
@@ -41,11 +47,11 @@ class LogTests(ABC):
 
     async def run_test(self, test: Callable[..., Coroutine[Any, Any, None]], folder: Path) -> None:
         """Run a test with a log that is started before it and stopped after it."""
-        clock = ManualClock()
-        log = self.make_log(clock, folder)
+        self.clock = ManualClock()
+        log = self.make_log(self.clock, folder)
         await log.start("me")
         try:
-            await test(self, log, clock)
+            await test(self, log)
         finally:
             await log.stop("me")
 
@@ -53,7 +59,7 @@ class LogTests(ABC):
 def contract_test(
     test: Callable[..., Coroutine[Any, Any, None]],
 ) -> Callable[[LogTests, Path], None]:
-    """Make a method with a log and a clock one that pytest calls with a folder."""
+    """Make a method with a log one that pytest calls with a folder."""
 
     # Not `functools.wraps`: pytest would take the arguments of the wrapped method for fixtures.
     def run(self: LogTests, tmp_path: Path) -> None:
@@ -64,10 +70,7 @@ def contract_test(
 
 
 def new_stream(
-    principal: str = "ann",
-    request_id: UUID | None = None,
-    body: str = "b",
-    question: bytes = b"",
+    principal: str = "ann", request_id: UUID | None = None, body: str = "b", question: bytes = b""
 ) -> NewStream:
     """Return the arguments for a stream."""
     return NewStream(uuid4(), principal, request_id or uuid4(), body, question)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import httpx2
@@ -17,6 +17,8 @@ from coreason_manifest.definitions.presentation import StreamPacket, parse_packe
 from ...sse import ServerSentEvent, SSEDecoder
 
 __all__ = ["CAPAnswer", "CAPPeer", "ServerContract", "ServerUnderTest", "question_body"]
+
+Body: TypeAlias = dict[str, Any]
 
 _POSITIONS = 12  # at most, from which a long answer is resumed
 _NUMBERED = "test_an_answer_is_a_numbered_stream"
@@ -49,7 +51,28 @@ class ServerUnderTest:
     timeout: float = 30.0
 
 
-class ServerContract:
+class _Given:
+    """What the tests get besides the server."""
+
+    @pytest.fixture
+    def peer(self, cap_server: ServerUnderTest) -> "Iterator[CAPPeer]":
+        """A client with the key."""
+        yield from _peer(cap_server, cap_server.key)
+
+    @pytest.fixture
+    def other(self, cap_server: ServerUnderTest) -> "Iterator[CAPPeer]":
+        """A client with the key of another principal."""
+        if cap_server.other_key is None:
+            pytest.skip("the server has no `other_key`")
+        yield from _peer(cap_server, cap_server.other_key)
+
+    @pytest.fixture
+    def body(self, cap_server: ServerUnderTest) -> Body:
+        """A new request with the question."""
+        return question_body(cap_server.question)
+
+
+class ServerContract(_Given):
     """The tests that every CAP server must pass.
 
     The tests that build on an answer, and on the ids of its events, are skipped if the test of that
@@ -74,58 +97,33 @@ class ServerContract:
         if needs and (failed := _first_failed(cap_server)) in needs:
             pytest.skip(f"it builds on {failed}, which fails")
 
-    @pytest.fixture
-    def peer(self, cap_server: ServerUnderTest) -> "Iterator[CAPPeer]":
-        """A client with the key."""
-        yield from _peer(cap_server, cap_server.key)
-
-    @pytest.fixture
-    def other(self, cap_server: ServerUnderTest) -> "Iterator[CAPPeer]":
-        """A client with the key of another principal."""
-        if cap_server.other_key is None:
-            pytest.skip("the server has no `other_key`")
-        yield from _peer(cap_server, cap_server.other_key)
-
     # An answer.
 
-    def test_an_answer_is_a_numbered_stream(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_an_answer_is_a_numbered_stream(self, peer: "CAPPeer", body: Body) -> None:
         """The packets count 1, 2, 3, … and only the last one ends the stream."""
-        _check_numbered(peer.ask(question_body(cap_server.question)))
+        _check_numbered(peer.ask(body))
 
-    def test_every_event_has_its_position_as_id(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_every_event_has_its_position_as_id(self, peer: "CAPPeer", body: Body) -> None:
         """An id is `<stream_id>:<seq>`; others follow if other processes wrote the packet."""
-        _check_ids(peer.ask(question_body(cap_server.question)))
+        _check_ids(peer.ask(body))
 
     # Resuming.
 
-    def test_a_resume_gives_exactly_the_rest(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_a_resume_gives_exactly_the_rest(self, peer: "CAPPeer", body: Body) -> None:
         """After any position the same packets follow as in the first response."""
-        body = question_body(cap_server.question)
         whole = peer.ask(body)
         for seq in _some(range(len(whole.ids) - 1)):
             rest = peer.ask(body, whole.ids[seq])
             assert (rest.status, rest.packets) == (200, whole.packets[seq + 1 :])
 
-    def test_a_stream_id_alone_replays_the_stream(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_a_stream_id_alone_replays_the_stream(self, peer: "CAPPeer", body: Body) -> None:
         """A client of a server without ids has nothing else to resume from."""
-        body = question_body(cap_server.question)
         whole = peer.ask(body)
         again = peer.ask(body, str(whole.packets[0].stream_id))
         assert again.packets == whole.packets
 
-    def test_an_answer_survives_a_lost_connection(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_an_answer_survives_a_lost_connection(self, peer: "CAPPeer", body: Body) -> None:
         """A client that leaves in the middle and comes back has every packet once."""
-        body = question_body(cap_server.question)
         first = peer.first_packets(body, 2)
         rest = peer.ask(body, first.ids[-1])
         packets = [*first.packets, *rest.packets]
@@ -133,9 +131,8 @@ class ServerContract:
         assert [packet.seq for packet in packets] == list(range(1, len(packets) + 1))
         assert packets[-1].is_last
 
-    def test_nothing_follows_the_end(self, cap_server: ServerUnderTest, peer: "CAPPeer") -> None:
+    def test_nothing_follows_the_end(self, peer: "CAPPeer", body: Body) -> None:
         """A resume after the last packet has no packets: 204, or an empty stream."""
-        body = question_body(cap_server.question)
         whole = peer.ask(body)
         after = peer.ask(body, whole.ids[-1])
         assert after.status in (200, 204)
@@ -143,37 +140,27 @@ class ServerContract:
 
     # Requests.
 
-    def test_a_repeated_request_joins_its_stream(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_a_repeated_request_joins_its_stream(self, peer: "CAPPeer", body: Body) -> None:
         """The same `request_id` never starts the agent twice."""
-        body = question_body(cap_server.question)
         assert peer.ask(body).packets == peer.ask(body).packets
 
-    def test_equal_requests_at_once_share_a_stream(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_equal_requests_at_once_share_a_stream(self, peer: "CAPPeer", body: Body) -> None:
         """Whichever comes first begins the stream, and all of them read it."""
-        body = question_body(cap_server.question)
         with ThreadPoolExecutor(4) as threads:
             answers = list(threads.map(peer.ask, [body] * 4))
         assert all(answer.packets == answers[0].packets for answer in answers)
         assert answers[0].packets
 
-    def test_another_body_with_the_same_id_is_a_conflict(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_another_body_with_the_same_id_is_a_conflict(self, peer: "CAPPeer", body: Body) -> None:
         """A known `request_id` with another question is refused with 409, also in a resume."""
-        body = question_body(cap_server.question)
         whole = peer.ask(body)
         changed = question_body("Another question.", body["request_id"])
         assert_problem(peer.ask(changed), 409)
         assert_problem(peer.ask(changed, whole.ids[0]), 409)
-        assert_problem(peer.ask(question_body(cap_server.question), whole.ids[0]), 409)
+        assert_problem(peer.ask({**body, "request_id": str(uuid4())}, whole.ids[0]), 409)
 
-    def test_an_invalid_body_is_refused(self, cap_server: ServerUnderTest, peer: "CAPPeer") -> None:
+    def test_an_invalid_body_is_refused(self, peer: "CAPPeer", body: Body) -> None:
         """JSON of another shape is refused with 422 (or 400), other media types with 415."""
-        body = question_body(cap_server.question)
         invalid: list[object] = [{}, {**body, "request_id": "7"}, {**body, "payload": {}}, []]
         for wrong in invalid:
             assert_problem(peer.ask(wrong), 422, 400)
@@ -184,11 +171,8 @@ class ServerContract:
 
     # Positions.
 
-    def test_a_wrong_position_is_refused(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer"
-    ) -> None:
+    def test_a_wrong_position_is_refused(self, peer: "CAPPeer", body: Body) -> None:
         """400 for a wrong position, 404 for an unknown stream, 410 for a packet it has not."""
-        body = question_body(cap_server.question)
         whole = peer.ask(body)
         stream_id = whole.packets[0].stream_id
         for wrong in ("7", f"{stream_id}:-1", f"{stream_id}:x"):
@@ -198,9 +182,9 @@ class ServerContract:
 
     # Reading and cancelling by the id of the stream.
 
-    def test_a_stream_is_read_by_its_id(self, cap_server: ServerUnderTest, peer: "CAPPeer") -> None:
+    def test_a_stream_is_read_by_its_id(self, peer: "CAPPeer", body: Body) -> None:
         """`GET /streams/{id}` gives the packets, from the start or after a position."""
-        whole = peer.ask(question_body(cap_server.question))
+        whole = peer.ask(body)
         path = f"/streams/{whole.packets[0].stream_id}"
         assert peer.send("GET", path).packets == whole.packets
         assert peer.send("GET", path, whole.ids[0]).packets == whole.packets[1:]
@@ -230,21 +214,20 @@ class ServerContract:
 
     # Keys.
 
-    def test_a_key_is_needed(self, cap_server: ServerUnderTest) -> None:
+    def test_a_key_is_needed(self, cap_server: ServerUnderTest, body: Body) -> None:
         """401 without a key and with a wrong one, and `WWW-Authenticate: Bearer`."""
         if cap_server.key is None:
             pytest.skip("the server has no keys")
         for key in (None, f"{cap_server.key}x"):
             for stranger in _peer(cap_server, key):
-                refused = stranger.ask(question_body(cap_server.question))
+                refused = stranger.ask(body)
                 assert_problem(refused, 401)
                 assert refused.headers["www-authenticate"].lower().startswith("bearer")
 
     def test_principals_do_not_see_one_another(
-        self, cap_server: ServerUnderTest, peer: "CAPPeer", other: "CAPPeer"
+        self, peer: "CAPPeer", other: "CAPPeer", body: Body
     ) -> None:
         """The stream of another principal does not exist."""
-        body = question_body(cap_server.question)
         whole = peer.ask(body)
         path = f"/streams/{whole.packets[0].stream_id}"
         assert_problem(other.ask(body, whole.ids[0]), 404)
@@ -318,7 +301,7 @@ def assert_problem(answer: "CAPAnswer", *statuses: int) -> None:
     assert answer.body, f"a refusal with {answer.status} must say why"
 
 
-def question_body(question: str, request_id: str | None = None) -> dict[str, Any]:
+def question_body(question: str, request_id: str | None = None) -> Body:
     """Return the body of a request with one question."""
     message = {"role": "user", "parts": [{"type": "text", "content": question}]}
     return {

@@ -45,7 +45,7 @@ class Connection:
 
     def _count(self, change: int) -> None:
         if self.run is not None:
-            self.run.record.add_open(change)
+            self.run.record.add("open", change)
 
     async def send(self, data: bytes) -> None:
         """Hand bytes to the kernel and let other tasks run."""
@@ -53,7 +53,7 @@ class Connection:
         async with asyncio.timeout(self._timeout):
             await self._writer.drain()
         if self.run is not None:
-            self.run.record.add_sent(len(data))
+            self.run.record.add("bytes_sent", len(data))
         await asyncio.sleep(0)  # `drain` does not yield when the kernel takes all at once
 
     def fin(self) -> None:
@@ -236,11 +236,11 @@ class FaultExchange:
 
     async def hang(self) -> None:
         """Send nothing until the client goes away or the server stops."""
-        self.run.record.add_hanging(1)
+        self.run.record.add("hanging", 1)
         try:
             await self._connection.until_gone()
         finally:
-            self.run.record.add_hanging(-1)
+            self.run.record.add("hanging", -1)
 
     # Complete answers.
 

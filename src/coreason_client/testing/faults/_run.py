@@ -3,14 +3,17 @@
 import itertools
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from .._secret_names import HiddenHeaders
 from ._logs import LogPlan
 from ._table import Fault
 from ._wire import Packet
+
+Counted: TypeAlias = Literal["open", "hanging", "answering", "bytes_sent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,20 @@ class RecordedRequest:
 
 
 class RunRecord:
-    """The record of a run; the thread of the server writes it, tests read it."""
+    """The record of a run; the thread of the server writes it, tests read it.
+
+    Attributes:
+        requests: the requests so far.
+        errors: the errors of the server.
+        counts: the connections that are open, those on which the server is silent ("hanging"), the
+            responses that have begun and not ended ("answering"), and the bytes sent.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self.requests: list[RecordedRequest] = []
         self.errors: list[Exception] = []
-        self.open = 0
-        self.hanging = 0
-        self.answering = 0
-        self.bytes_sent = 0
+        self.counts: Counter[Counted] = Counter()
 
     def add_request(self, request: RecordedRequest) -> int:
         """Record a request and return its number, counted from 1."""
@@ -74,28 +81,10 @@ class RunRecord:
         with self._changed:
             self.errors.append(error)
 
-    def add_sent(self, count: int) -> None:
-        """Count bytes that were sent."""
+    def add(self, counted: Counted, change: int) -> None:
+        """Count something: bytes that were sent, or one more or one less (-1) of the others."""
         with self._changed:
-            self.bytes_sent += count
-            self._changed.notify_all()
-
-    def add_open(self, change: int) -> None:
-        """Count a connection that was opened (1) or closed (-1)."""
-        with self._changed:
-            self.open += change
-            self._changed.notify_all()
-
-    def add_answering(self, change: int) -> None:
-        """Count a request whose response begins (1) or ends (-1)."""
-        with self._changed:
-            self.answering += change
-            self._changed.notify_all()
-
-    def add_hanging(self, change: int) -> None:
-        """Count a connection on which the server became silent (1) or no longer is (-1)."""
-        with self._changed:
-            self.hanging += change
+            self.counts[counted] += change
             self._changed.notify_all()
 
     def read(self, value: Callable[["RunRecord"], Any]) -> Any:
@@ -184,23 +173,23 @@ class FaultRun:
     @property
     def connections_open(self) -> int:
         """The connections that the client has not closed; one that was reset counts as closed."""
-        return int(self.record.read(lambda record: record.open))
+        return int(self.record.read(lambda record: record.counts["open"]))
 
     @property
     def bytes_sent(self) -> int:
         """The bytes that were sent."""
-        return int(self.record.read(lambda record: record.bytes_sent))
+        return int(self.record.read(lambda record: record.counts["bytes_sent"]))
 
     def wait_all_closed(self, timeout: float = 5.0) -> bool:
         """Wait until the client has closed all its connections; return False if it has not."""
-        return self.record.wait(lambda record: record.open == 0, timeout)
+        return self.record.wait(lambda record: record.counts["open"] == 0, timeout)
 
     def wait_all_answered(self, timeout: float = 5.0) -> bool:
         """Wait until no response is being sent or held back; return False if one still is.
 
         A client that keeps idle connections has then left every response that it does not read.
         """
-        return self.record.wait(lambda record: record.answering == 0, timeout)
+        return self.record.wait(lambda record: record.counts["answering"] == 0, timeout)
 
     def wait_requests(self, count: int, timeout: float = 5.0) -> bool:
         """Wait until this many requests have arrived; return False if they have not."""
@@ -208,8 +197,8 @@ class FaultRun:
 
     def wait_bytes_sent(self, count: int, timeout: float = 5.0) -> bool:
         """Wait until this many bytes have been sent; return False if they have not."""
-        return self.record.wait(lambda record: record.bytes_sent >= count, timeout)
+        return self.record.wait(lambda record: record.counts["bytes_sent"] >= count, timeout)
 
     def wait_hanging(self, count: int = 1, timeout: float = 5.0) -> bool:
         """Wait until the server is silent on this many connections; return False if it is not."""
-        return self.record.wait(lambda record: record.hanging >= count, timeout)
+        return self.record.wait(lambda record: record.counts["hanging"] >= count, timeout)

@@ -158,7 +158,7 @@ class FaultServer:
             return self._keep_alive and request.keep_alive
         connection.attach(run)
         exchange = FaultExchange(connection, run, request)
-        run.record.add_answering(1)
+        run.record.add("answering", 1)
         try:
             await run.fault.play(exchange)
         except BadCursorError as error:
@@ -166,7 +166,7 @@ class FaultServer:
                 raise
             await exchange.respond(400, f"not a position of this stream: {error}".encode())
         finally:
-            run.record.add_answering(-1)
+            run.record.add("answering", -1)
         return exchange.complete and self._keep_alive and request.keep_alive
 
     def _note(self, run: FaultRun | None, error: Exception) -> None:

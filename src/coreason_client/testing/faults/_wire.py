@@ -33,13 +33,7 @@ class Packet:
         """Return the fields of its JSON."""
         # The time is a function of the number, so that two runs write the same bytes.
         t = (_EPOCH + timedelta(milliseconds=self.seq)).isoformat(timespec="milliseconds")
-        return {
-            "stream_id": self.stream_id,
-            "seq": self.seq,
-            "op": self.op,
-            "t": t,
-            "p": self.p,
-        }
+        return {"stream_id": self.stream_id, "seq": self.seq, "op": self.op, "t": t, "p": self.p}
 
     def json(self) -> bytes:
         """Return compact JSON, with text outside ASCII left as UTF-8."""
