@@ -320,10 +320,10 @@ def table(effort: Effort) -> Table:
         "Chat completions; CPU of the client's process",
         None,
         [
-            *_call_rows(some),
+            *_call_rows(effort),  # of a few hundred microseconds, which vary most
             *sync_rows(some),
             *fake_model_rows(some),
-            *tool_rows(some),
+            *tool_rows(effort),
             *_stream_rows(some),
             *_storm_rows(effort.fewer(5)),
             *_import_rows(effort.fewer(5)),

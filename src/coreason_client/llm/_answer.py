@@ -144,17 +144,16 @@ _OPTIONAL: tuple[_Count, ...] = ("cached_tokens", "cache_write_tokens", "reasoni
 
 def add_usages(usages: Sequence[Usage]) -> Usage:
     """Return the sum of usages; its cost is None if one of them has no known cost."""
-    total = NO_USAGE.copy()
-    cost: float | None = 0.0
-    for usage in usages:
+    first, *others = usages or [NO_USAGE]
+    total = first.copy()
+    for usage in others:
         total["prompt_tokens"] += usage["prompt_tokens"]
         total["completion_tokens"] += usage["completion_tokens"]
         total["total_tokens"] += usage["total_tokens"]
-        more = usage["cost_estimate"]
-        cost = None if cost is None or more is None else cost + more
+        cost, more = total["cost_estimate"], usage["cost_estimate"]
+        total["cost_estimate"] = None if cost is None or more is None else cost + more
         if len(usage) > len(NO_USAGE):  # most have only what every usage has
             _add_optional(total, usage)
-    total["cost_estimate"] = cost
     return total
 
 
