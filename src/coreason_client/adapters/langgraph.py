@@ -256,6 +256,12 @@ def _problem(graph: Any, durable: bool) -> tuple[str, str] | None:
     return None
 
 
+def _tokens(used: Any) -> Tokens:
+    read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
+    counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
+    return Tokens(*counts, read.get("cache_creation", 0), 0, made.get("reasoning", 0))
+
+
 def _checkpoint_id(config: Any) -> Any:
     return config["configurable"].get("checkpoint_id")
 
@@ -308,7 +314,9 @@ class _MessageWriter:
             for message in found if is_kept else ():
                 await self.message(message, node, self.pieces)
             await self._output.reasoning.flush()
-            await self._report_usage()
+            if (used := self._used) is not None:
+                self._used = None
+                await self._output.usage(_tokens(used))
             for message in found:
                 for call in self._add(message):
                     await self._output.call(call["name"], call["args"], call["id"])
@@ -323,14 +331,6 @@ class _MessageWriter:
         calls = getattr(message, "tool_calls", [])
         self._calls |= {call["id"]: call["name"] for call in calls}
         return calls
-
-    async def _report_usage(self) -> None:
-        used, self._used = self._used, None
-        if used is not None:
-            read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
-            counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
-            tokens = Tokens(*counts, read.get("cache_creation", 0), 0, made.get("reasoning", 0))
-            await self._output.usage(tokens)
 
     async def message(self, message: Any, node: Any, pieces: list[str] | None = None) -> None:
         """Write a piece of a model's message, or a whole one that was not streamed.

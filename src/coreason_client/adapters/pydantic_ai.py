@@ -29,7 +29,7 @@ from coreason_manifest.definitions.message import BlobPart, MessagePart, Role, T
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..agents._output import PARAGRAPH, TurnOutput, as_text
-from ..agents._prompt import UnreadableError, earlier_turns, refusing
+from ..agents._prompt import UnreadableError, earlier_turns, is_image, refusing
 from ..errors import ArgumentError
 from ..llm._answer import Tokens
 from ..server import AgentStream, AnsweredQuestion
@@ -166,10 +166,8 @@ class _Run:
             events = self._written(events)
         async for event in events:
             self.output.has_text |= self.streams_text and bool(_piece(event, "text"))
-            if event.event_kind == "function_tool_call":
-                await self._show_call(event.part)
-            elif event.event_kind == "function_tool_result":
-                await self._show_result(event.part)
+            if event.event_kind in ("function_tool_call", "function_tool_result"):
+                await self._show(event.part)
             yield event
 
     async def write_answer(self, context: Any, events: AsyncIterator[Any]) -> None:
@@ -186,21 +184,22 @@ class _Run:
                 if kind == "text" != before:  # pydantic-ai itself joins texts so
                     self.output.begin()
                 if kind == "builtin-tool-return":  # of a tool that the provider executes
-                    await self._show_result(event.part)
+                    await self._show(event.part)
             elif event.event_kind == "part_end" and event.part.part_kind == "builtin-tool-call":
-                await self._show_call(event.part)
+                await self._show(event.part)
             await self.output.reasoning.add(_piece(event, "thinking"))
             if self.streams_text:
                 await self.output.write(_piece(event, "text"))
             yield event
         await self.output.reasoning.flush()
 
-    async def _show_call(self, part: Any) -> None:
-        await self.output.call(part.tool_name, part.args_as_dict(), part.tool_call_id)
-
-    async def _show_result(self, part: Any) -> None:
-        about = part.tool_name, part.content, part.tool_call_id
-        await self.output.result(*about, failed=part.outcome != "success")
+    async def _show(self, part: Any) -> None:
+        """Report a call of a tool, or its result."""
+        name, call_id = part.tool_name, part.tool_call_id
+        if isinstance(part, _import("messages").BaseToolCallPart):
+            await self.output.call(name, part.args_as_dict(), call_id)
+        else:
+            await self.output.result(name, part.content, call_id, part.outcome != "success")
 
     async def finish(self, result: Any) -> None:
         """Write the output as far as readers do not have it, the usage, and a question."""
@@ -234,8 +233,7 @@ def _part(part: MessagePart) -> Any:
     if isinstance(part, TextPart):
         return part.content
     if isinstance(part, UriPart):
-        is_image = (part.mime_type or "").startswith("image/") or part.modality == "image"
-        return kinds.ImageUrl(part.uri) if is_image else part.uri
+        return kinds.ImageUrl(part.uri) if is_image(part) else part.uri
     if isinstance(part, BlobPart) and part.mime_type:
         with suppress(ValueError):
             data = b64decode(part.content, validate=True)
