@@ -112,7 +112,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LogFormat = Literal["text", "json"]
 
 
-def show_logs(verbose: int, default_level: int) -> None:
+def show_logs(verbose: int = 0, default_level: int = logging.CRITICAL) -> None:
     """Log to stderr: by default from a level on, with -v all of this package, with -vv all."""
     _send_to_stderr(logging.Formatter(_FORMAT, "%H:%M:%S"))
     logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else default_level)

@@ -37,7 +37,6 @@ Attach = Annotated[
         "-a",
         metavar="FILE|URL|-",
         help="File, URL, or stdin (-) to attach; repeatable.",
-        show_default=False,
     ),
 ]
 
@@ -62,14 +61,7 @@ BaseUrl = Annotated[
     ),
 ]
 
-System = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        help="System prompt for --llm.",
-        show_default=False,
-    ),
-]
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt for --llm.")]
 
 
 def reject_system(system: str | None) -> None:

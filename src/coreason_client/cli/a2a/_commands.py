@@ -1,7 +1,6 @@
 """The groups of `coreason a2a`, and what its commands share: options, files, running."""
 
 import inspect
-import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from coreason_client import CoreasonError
 
 from .._logs import show_logs
 from .._options import Verbose, is_from_environment
-from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
+from ..exits import ExitCode, Failure, epilog, exit_codes
 from ..profiles import complete_profile, looks_like_name
 from ._agent import AgentOptions, parse_headers, redacting
 
@@ -42,7 +41,6 @@ Token = Annotated[
         envvar="COREASON_A2A_TOKEN",
         metavar="TOKEN",
         help="Bearer token, or another credential that the card requires.",
-        show_default=False,
     ),
 ]
 Headers = Annotated[
@@ -51,7 +49,6 @@ Headers = Annotated[
         "--header",
         metavar="'NAME: VALUE'",
         help="Header for every request; its value is treated as a secret. Repeatable.",
-        show_default=False,
     ),
 ]
 _Timeout = Annotated[
@@ -68,16 +65,12 @@ Origins = Annotated[
         "--interface-origin",
         metavar="ORIGIN",
         help="Origin that the card may refer to, such as https://api.example; repeatable.",
-        show_default=False,
     ),
 ]
 Extensions = Annotated[
     list[str] | None,
     typer.Option(
-        "--extension",
-        metavar="URI",
-        help="URI of a protocol extension to request; repeatable.",
-        show_default=False,
+        "--extension", metavar="URI", help="URI of a protocol extension to request; repeatable."
     ),
 ]
 _OPTIONS: dict[str, tuple[Any, Any]] = {  # of every command: annotation and default
@@ -90,12 +83,6 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {  # of every command: annotation and def
 }
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
-
-
-def epilog(examples: Sequence[str]) -> str:
-    """Return the text below the help of a command: its examples and the exit codes."""
-    lines = "\n".join(f"  {example}" for example in examples)
-    return f"\b\nExamples:\n{lines}\n\n{EXIT_CODES_HINT}"
 
 
 def agent_command(
@@ -113,7 +100,7 @@ def agent_command(
         def command(context: typer.Context, **values: Any) -> None:
             with exit_codes():
                 # Logs must not be mixed with the answer unless -v asks for them.
-                show_logs(values.pop("verbose"), default_level=logging.CRITICAL)
+                show_logs(values.pop("verbose"))
                 options = {name: values.pop(name, None) for name in _OPTIONS if name != "verbose"}
                 agent = _agent(context, values.pop("url"), options)
                 with redacting(*agent.secrets), _naming_token():
@@ -124,7 +111,7 @@ def agent_command(
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         name = function.__name__.rstrip("_")
-        group.command(name, epilog=epilog(examples))(command)
+        group.command(name, epilog=epilog(*examples))(command)
         return function
 
     return decorate
@@ -205,20 +192,20 @@ PUSH_EXAMPLES = (
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog=epilog(EXAMPLES),
+    epilog=epilog(*EXAMPLES),
     help="Talk to agents that use the A2A protocol, version 0.3 or 1.0.",
 )
 task = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog=epilog(TASK_EXAMPLES),
+    epilog=epilog(*TASK_EXAMPLES),
     help="Show, cancel or watch a task of an agent.",
 )
 
 push = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog=epilog(PUSH_EXAMPLES),
+    epilog=epilog(*PUSH_EXAMPLES),
     help="Add, list or remove the webhooks of a task.",
 )
 app.add_typer(task, name="task")
@@ -229,8 +216,7 @@ app.add_typer(push, name="push")
 
 
 Save = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Folder for the files of the answer.", show_default=False),
+    Path | None, typer.Option(metavar="DIR", help="Folder for the files of the answer.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="With --save: replace existing files.")]
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Generator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from coreason_client import ArgumentError
 
-from ..output import open_output, print_stderr, show_rows
+from ..output import print_stderr, show_list
 from ._agent import AgentOptions
 from ._commands import (
     TASK_EXAMPLES,
@@ -26,7 +27,7 @@ from ._commands import (
 
 # The A2A client is imported when a command runs, so that other commands start faster.
 if TYPE_CHECKING:
-    from coreason_client.a2a import A2AClient, Event, Task
+    from coreason_client.a2a import A2AClient, Event
 
 _MAX_PAGE = 100  # the largest page of the protocol
 
@@ -114,8 +115,7 @@ def _cancel(client: "A2AClient", task_id: str) -> "Generator[Event]":
 def list_(
     agent: AgentOptions,
     context_id: Annotated[
-        str | None,
-        typer.Option("--context", metavar="ID", help="Only tasks of this conversation."),
+        str | None, typer.Option("--context", metavar="ID", help="Only tasks of this conversation.")
     ] = None,
     state: Annotated[
         str | None,
@@ -129,7 +129,7 @@ def list_(
     Each with its ID, state, time of the last change, and first words. Needs protocol 1.0.
     """
     from ._connect import agent_errors, connect
-    from ._events import parse_state
+    from ._events import parse_state, task_row
     from ._ids import MessageIds
 
     if limit < 1:
@@ -141,18 +141,7 @@ def list_(
         found = client.iter_tasks(
             context_id=context_id, status=status, page_size=min(limit + 1, _MAX_PAGE)
         )
-        _show_tasks(islice(found, limit), as_json=as_json)
+        row = partial(task_row, local_time=sys.stdout.isatty())
+        show_list(islice(found, limit), lambda one: one.to_json(), row, as_json=as_json)
         if next(found, None) is not None:
             print_stderr(f"there are more tasks than --limit {limit}")
-
-
-def _show_tasks(tasks: "islice[Task]", *, as_json: bool) -> None:
-    from ._events import task_row
-
-    if as_json:
-        output = open_output(as_json=True)
-        for found in tasks:
-            output.record(found.to_json)
-    else:
-        local_time = sys.stdout.isatty()
-        show_rows(task_row(found, local_time=local_time) for found in tasks)

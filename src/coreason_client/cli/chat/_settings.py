@@ -85,20 +85,6 @@ class ChatOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenSettings:
-    """The settings that are given; `env_…` are those of environment variables."""
-
-    url: str | None = None
-    env_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    env_api_key: str | None = field(default=None, repr=False)
-    llm: str | None = None
-    system: str | None = None
-    timeout: float | None = None
-    max_retries: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
     """The agent or the model to ask, and its limits; without both it is the built-in guide.
 
@@ -117,23 +103,33 @@ class ChatSettings:
 
 
 def resolve(
-    options: GivenSettings, profile: UserProfile | None, key_of: Callable[[UserProfile], str | None]
+    options: ChatOptions,
+    env: Mapping[str, str],
+    profile: UserProfile | None,
+    key_of: Callable[[UserProfile], str | None],
 ) -> ChatSettings:
-    """Return the settings; `key_of` returns the key of the profile and is called if it is needed.
+    """Return the settings.
+
+    `env` has the `url` and the `api_key` of environment variables, which `options` does not have.
+    `key_of` returns the key of the profile and is called if it is needed.
 
     Raises:
         Failure: the options contradict each other.
     """
     if options.url is not None and options.llm is not None:
         raise Failure("--url and --llm cannot be used together: give one of them", ExitCode.USAGE)
-    url, url_name = _url(options, profile)
+    url, url_name = _url(options, env, profile)
     llm = options.llm
     if llm is None and options.url is None and profile is not None:
         llm = profile.llm
     if llm is None:
         reject_system(options.system)
     from_profile = profile is not None and url_name == _key_name("url", profile)
-    key, key_name = _key(options, profile if from_profile else None, key_of)
+    key, key_name = options.api_key, "--api-key"
+    if key is None and profile is not None and from_profile:
+        key, key_name = key_of(profile), _key_name("api_key", profile)
+    elif key is None:
+        key, key_name = env.get("api_key"), "COREASON_API_KEY"
     timeout, timeout_name = _limit("timeout", options.timeout, profile)
     retries, retries_name = _limit("max_retries", options.max_retries, profile)
     system = options.system
@@ -156,7 +152,9 @@ def resolve(
     )
 
 
-def _url(options: GivenSettings, profile: UserProfile | None) -> tuple[str | None, str]:
+def _url(
+    options: ChatOptions, env: Mapping[str, str], profile: UserProfile | None
+) -> tuple[str | None, str]:
     """Return the URL and the name of what set it."""
     if options.url is not None:
         return options.url, "--url"
@@ -166,18 +164,7 @@ def _url(options: GivenSettings, profile: UserProfile | None) -> tuple[str | Non
         return profile.url, _key_name("url", profile)
     if profile is not None and profile.llm is not None:
         return None, "--url"
-    return options.env_url, "COREASON_URL"
-
-
-def _key(
-    options: GivenSettings, profile: UserProfile | None, key_of: Callable[[UserProfile], str | None]
-) -> tuple[str | None, str]:
-    """Return the key and the name of what set it; `profile` is the one that the URL is from."""
-    if options.api_key is not None:
-        return options.api_key, "--api-key"
-    if profile is not None:
-        return key_of(profile), _key_name("api_key", profile)
-    return options.env_api_key, "COREASON_API_KEY"
+    return env.get("url"), "COREASON_URL"
 
 
 def _limit(key: str, given: T | None, profile: UserProfile | None) -> tuple[T | None, str]:
@@ -191,7 +178,7 @@ def _key_name(key: str, profile: UserProfile) -> str:
     return f"{key} of profile {profile.name!r}"
 
 
-def _command(options: GivenSettings, profile: UserProfile | None) -> str:
+def _command(options: ChatOptions, profile: UserProfile | None) -> str:
     """Return the command; a key of the command line becomes a variable of the shell."""
     words = ["coreason", "chat"]
     if profile is not None:
