@@ -18,6 +18,7 @@ of the graph is a step, and these rules make it continue where it was:
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -132,7 +133,12 @@ class _GraphTurn:
         if problem := _problem(self.graph, stream.durable):
             await stream.fail(*problem)
             return
-        usual, answered = self._usual_thread(), await stream.answered_question()
+        # The history of a request that brings it may have been edited, so its thread is its own.
+        brings_history = isinstance(stream.request, RequestWithHistory)
+        name = [stream.stream_id] if brings_history else ["", stream.request.context.session_id]
+        # The principal is one of this agent.
+        usual = sha256(to_json([stream._writer.turns.principal, *name])).hexdigest()[:32]
+        answered = await stream.answered_question()
         self.answered = answered if answered and answered.state else None
         thread = self.answered.state["thread"] if self.answered else usual
         self.config = {"configurable": {"thread_id": thread}}
@@ -143,19 +149,9 @@ class _GraphTurn:
             interrupt, question, call_id = asked
             kept = {"thread": thread, "interrupt": interrupt}
             await stream.ask(question, call_id=call_id, state=kept)
-        elif saver and (thread != usual or isinstance(self.stream.request, RequestWithHistory)):
+        elif saver and (thread != usual or brings_history):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
-
-    def _usual_thread(self) -> str:
-        """Return the thread of the principal, agent and conversation.
-
-        A request that brings its history has its own, because the history may have been edited.
-        """
-        brings = isinstance(self.stream.request, RequestWithHistory)
-        name = [self.stream.stream_id] if brings else ["", self.stream.request.context.session_id]
-        # The principal is one of this agent.
-        return sha256(to_json([self.stream._writer.turns.principal, *name])).hexdigest()[:32]
 
     async def _begin(self) -> str | None:
         saved = self.graph.checkpointer and await self.graph.aget_state(self.config)
@@ -238,9 +234,8 @@ class _GraphTurn:
                     given, config = None, state.config
                 self.output.pieces = [text for op, text in resumed.packets if op == "DELTA"]
                 self.stream.start_over()
-        options: dict[str, Any] = {"durability": "sync"} if graph.checkpointer else {}
-        options |= {"stream_mode": _MODES, "subgraphs": self.subgraphs}
-        self.events = graph.astream(given, config, **options)
+        start = partial(graph.astream, given, config, stream_mode=_MODES, subgraphs=self.subgraphs)
+        self.events = start(durability="sync") if graph.checkpointer else start()
         return None
 
 

@@ -48,7 +48,6 @@ __all__ = ["as_agent"]
 
 _PACKAGE = "openai-agents"
 _in_tool: ContextVar[bool] = ContextVar("in_tool", default=False)
-_MAX_HISTORY = 50_000  # characters of the earlier turns
 _COMPLETED = "response.completed"
 
 
@@ -126,7 +125,7 @@ class _SDKRun:
         """Return the items of the conversation, or the stored run with the user's decision."""
         asked = await self.stream.answered_question()
         if asked is None or not asked.state:
-            messages = await whole_conversation(self.stream, history_turns, _MAX_HISTORY)
+            messages = await whole_conversation(self.stream, history_turns, max_chars=50_000)
             said = [one for one in messages if one["content"] and one["role"] != "tool"]
             return [{"role": one["role"], "content": input_content(one["content"])} for one in said]
         make = partial(self.sdk.RunState.from_json, context_override=self.context)
@@ -293,7 +292,13 @@ class _Answer:
         for result in self.results:
             await self.run.output.result(*result)
         async for event in self.received:
-            await self._show(event)
+            if event.type in ("response.output_text.delta", "response.refusal.delta"):
+                await self.run.output.write(event.delta)
+                self.streamed = True
+            elif event.type == "response.output_item.done":
+                await self._show_item(event.output_index, _dump(event.item))
+            elif event.type == _COMPLETED:
+                await self._complete(_dump(event.response))
             yield event
 
     async def whole(self) -> Any:
@@ -302,22 +307,15 @@ class _Answer:
             pass
         return self.response
 
-    async def _show(self, event: Any) -> None:
-        if event.type in ("response.output_text.delta", "response.refusal.delta"):
-            await self.run.output.write(event.delta)
-            self.streamed = True
-        elif event.type == "response.output_item.done":
-            await self._show_item(event.output_index, _dump(event.item))
-        elif event.type == _COMPLETED:
-            response = _dump(event.response)
-            for number, item in enumerate(response["output"]):
-                if number not in self.items:  # some models send no events for their items
-                    await self._show_item(number, item)
-            # Some send them only in events. The provider repeats instructions and tools.
-            output = [item for _, item in sorted(self.items.items())]
-            self.response = {**response, "output": output, "instructions": None, "tools": []}
-            if tokens := tokens_of(response):
-                await self.run.output.usage(tokens, model=response["model"] or None)
+    async def _complete(self, response: dict[str, Any]) -> None:
+        for number, item in enumerate(response["output"]):
+            if number not in self.items:  # some models send no events for their items
+                await self._show_item(number, item)
+        # Some send them only in events. The provider repeats instructions and tools.
+        output = [item for _, item in sorted(self.items.items())]
+        self.response = {**response, "output": output, "instructions": None, "tools": []}
+        if tokens := tokens_of(response):
+            await self.run.output.usage(tokens, model=response["model"] or None)
 
     async def _show_item(self, number: int, item: dict[str, Any]) -> None:
         self.items[number], output = item, self.run.output
