@@ -119,16 +119,13 @@ def set_parameters(command: Callable[..., None], options: type) -> None:
 
 def is_given(context: typer.Context, parameter: str) -> bool:
     """Return True if an option is on the command line."""
-    source = context.get_parameter_source(parameter)
-    return source is not None and source.name == "COMMANDLINE"
+    return _source(context, parameter) == "COMMANDLINE"
 
 
 def is_from_environment(context: typer.Context, parameter: str) -> bool:
     """Return True if the value of a parameter is that of its environment variable."""
-    source = context.get_parameter_source(parameter)
-    return source is not None and source.name == "ENVIRONMENT"
+    return _source(context, parameter) == "ENVIRONMENT"
 
 
-def value_source(context: typer.Context, parameter: str, option: str, variable: str) -> str:
-    """Return the source of a parameter's value: the option or the environment variable."""
-    return variable if is_from_environment(context, parameter) else option
+def _source(context: typer.Context, parameter: str) -> str | None:
+    return getattr(context.get_parameter_source(parameter), "name", None)

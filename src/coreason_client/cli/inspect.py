@@ -9,9 +9,9 @@ import typer
 from ._listening import ListenAddress, open_browser
 from ._load import require_server
 from ._logs import show_logs
-from ._options import Verbose, value_source
-from .a2a._agent import AgentOptions, parse_headers, redacting
-from .a2a._commands import Extensions, Headers, Origins, Token
+from ._options import Verbose, is_from_environment
+from .a2a._agent import redacting
+from .a2a._commands import Extensions, Headers, Origins, Token, given_agent
 from .exits import ExitCode, Failure, epilog, exit_codes
 from .output import print_stdout
 
@@ -83,17 +83,11 @@ def inspect(
         _check_host(host)
         from ._inspect_target import InspectOptions, find_target
 
-        source = value_source(context, "token", "--token", "COREASON_A2A_TOKEN")
-        agent = AgentOptions(
-            url,
-            token,
-            parse_headers(headers or ()),
-            timeout,
-            origins or (),
-            extensions or (),
-            token_from_option=source == "--token",
+        agent = given_agent(
+            context, url, headers, origins, extensions, token=token, timeout=timeout
         )
-        key_name = value_source(context, "api_key", "--api-key", "COREASON_API_KEY")
+        from_environment = is_from_environment(context, "api_key")
+        key_name = "COREASON_API_KEY" if from_environment else "--api-key"
         options = InspectOptions(agent, api_key, key_name)
         with redacting(*options.secrets):
             target = find_target(options, protocol)

@@ -1,7 +1,7 @@
 """The groups of `coreason a2a`, and what its commands share: options, files, running."""
 
 import inspect
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
@@ -14,7 +14,7 @@ from .._logs import show_logs
 from .._options import Verbose, is_from_environment
 from ..exits import ExitCode, Failure, epilog, exit_codes
 from ..profiles import complete_profile, looks_like_name
-from ._agent import AgentOptions, parse_headers, redacting
+from ._agent import AgentOptions, agent_of_profile, parse_headers, redacting
 
 # The A2A client is imported when a command runs, so that other commands start faster.
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ._files import SavedFiles
 
-    Operation: TypeAlias = Callable[[A2AClient], Generator[Event]]
+    Operation: TypeAlias = Callable[[A2AClient], Iterable[Event]]
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="ID of the task.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print protocol JSON, one object per line.")]
@@ -102,7 +102,9 @@ def agent_command(
                 # Logs must not be mixed with the answer unless -v asks for them.
                 show_logs(values.pop("verbose"))
                 options = {name: values.pop(name, None) for name in _OPTIONS if name != "verbose"}
-                agent = _agent(context, values.pop("url"), options)
+                agent = given_agent(context, values.pop("url"), **options)
+                if looks_like_name([agent.url]):
+                    agent = agent_of_profile(agent)
                 with redacting(*agent.secrets), _naming_token():
                     function(agent, **values)
 
@@ -146,27 +148,22 @@ def _parameters(function: Callable[..., None], names: Sequence[str]) -> list[ins
     ]
 
 
-def _agent(context: typer.Context, url: str, options: dict[str, Any]) -> AgentOptions:
-    """Return the options to reach an agent; `url` may be the name of a profile.
+def given_agent(
+    context: typer.Context, url: str, headers: Any, origins: Any, extensions: Any, **others: Any
+) -> AgentOptions:
+    """Return the options to reach an agent, as they are given.
 
     Raises:
-        Failure: the profile is invalid.
+        ArgumentError: an option is invalid; the message contains no secret.
     """
-    from_environment = is_from_environment(context, "token")
-    agent = AgentOptions(
+    return AgentOptions(
         url,
-        options["token"],
-        parse_headers(options["headers"] or ()),
-        options["timeout"],
-        tuple(options["origins"] or ()),
-        tuple(options["extensions"] or ()),
-        token_from_option=not from_environment,
+        headers=parse_headers(headers or ()),
+        origins=tuple(origins or ()),
+        extensions=tuple(extensions or ()),
+        token_from_option=not is_from_environment(context, "token"),
+        **others,
     )
-    if not looks_like_name([url]):
-        return agent
-    from ._agent import agent_of_profile
-
-    return agent_of_profile(agent)
 
 
 # The groups

@@ -1,7 +1,7 @@
 """`coreason a2a list`, `cancel` and `task`."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +27,7 @@ from ._commands import (
 
 # The A2A client is imported when a command runs, so that other commands start faster.
 if TYPE_CHECKING:
-    from coreason_client.a2a import A2AClient, Event
+    from coreason_client.a2a import Task
 
 _MAX_PAGE = 100  # the largest page of the protocol
 
@@ -52,15 +52,16 @@ def get(
     files = saved_files(save, force=force)
     with connect(agent) as client:
         view = AnswerView(agent, as_json=as_json, tracks_task=False, files=files)
-        view.show(_get(client, checked))
+        view.show(_one(partial(client.get_task, checked)))
     view.raise_if_failed()
     status = view.presenter.status
     if status is not None and status.is_interrupted:
         view.print_next_step("send")
 
 
-def _get(client: "A2AClient", task_id: str) -> "Generator[Event]":
-    yield client.get_task(task_id)
+def _one(call: "Callable[[], Task]") -> "Iterator[Task]":
+    """Yield what a call returns, which is made when the output is open."""
+    yield call()
 
 
 @agent_command(task, TASK_EXAMPLES[1:2])
@@ -78,12 +79,8 @@ def watch(
     from ._ids import checked_id
 
     checked = checked_id("TASK", task_id)
-
-    def operation(client: "A2AClient") -> "Generator[Event]":
-        with client.resubscribe(checked) as events:
-            yield from events
-
-    run(agent, operation, "stream", saved_files(save, force=force), as_json=as_json)
+    files = saved_files(save, force=force)
+    run(agent, lambda client: client.resubscribe(checked), "stream", files, as_json=as_json)
 
 
 @agent_command(app, ("coreason a2a cancel https://agent.example 6f1d",))
@@ -97,11 +94,7 @@ def cancel(agent: AgentOptions, task_id: TaskId, as_json: AsJson = False) -> Non
     checked = checked_id("TASK", task_id)
     with connect(agent) as client:
         view = AnswerView(agent, as_json=as_json, tracks_task=False)
-        view.show(_cancel(client, checked))
-
-
-def _cancel(client: "A2AClient", task_id: str) -> "Generator[Event]":
-    yield client.cancel_task(task_id)
+        view.show(_one(partial(client.cancel_task, checked)))
 
 
 @agent_command(
