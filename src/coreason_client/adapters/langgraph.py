@@ -145,8 +145,16 @@ class _GraphTurn:
         self.position = await stream.step("begin", self._begin)
         if self.answered is None:
             self.given = self.make_input(self.stream.request, await self._messages())
-        if asked := await self._run_graph():
-            interrupt, question, call_id = asked
+        try:
+            end: dict[str, Any] = {"next": True}
+            while end["next"]:
+                end = await stream.step("graph", self._superstep, on_restart="resume")
+                self.position, self.answered, self.given = end["position"], None, None
+        finally:
+            if self.events is not None:
+                await self.events.aclose()
+        if end["asked"]:
+            interrupt, question, call_id = end["asked"]
             kept = {"thread": thread, "interrupt": interrupt}
             await stream.ask(question, call_id=call_id, state=kept)
         elif saver and (thread != usual or brings_history):
@@ -162,24 +170,11 @@ class _GraphTurn:
         if self.position is None:
             sent = await whole_conversation(self.stream, 50, _HISTORY_CHARS)
         else:
-            new = new_messages(self.stream.request)
-            said = [message for message in new if message.role is not Role.SYSTEM]
+            said = [one for one in new_messages(self.stream.request) if one.role is not Role.SYSTEM]
             sent = conversation(said, (), None, _HISTORY_CHARS)
         for call in (call for message in sent for call in message.get("tool_calls", ())):
             call["args"] = call.pop("arguments")
         return list(imported("langchain_core.messages", "langgraph").convert_to_messages(sent))
-
-    async def _run_graph(self) -> Any:
-        """Run the graph; return the question of an interrupt, None at its end."""
-        try:
-            end: dict[str, Any] = {"next": True}
-            while end["next"]:
-                end = await self.stream.step("graph", self._superstep, on_restart="resume")
-                self.position, self.answered, self.given = end["position"], None, None
-            return end["asked"]
-        finally:
-            if self.events is not None:
-                await self.events.aclose()
 
     async def _superstep(self) -> dict[str, Any]:
         """Run the graph to its next checkpoint.
@@ -194,7 +189,7 @@ class _GraphTurn:
             if mode == "messages":
                 await self.output.message(data[0], data[1].get("langgraph_node"))
             elif mode == "custom":
-                await self.output.custom(data)
+                await write_item(self.stream, _item(data))
             elif mode == "updates":
                 await self.output.update(data)
                 await self.stream.checkpoint(None)  # so the log has it all
@@ -251,6 +246,12 @@ def _problem(graph: Any, durable: bool) -> tuple[str, str] | None:
     return None
 
 
+def _item(data: Any) -> Any:
+    """Return the text or the event for what a node has given to its stream writer."""
+    is_item = isinstance(data, str) or (isinstance(data, dict) and {"type", "data"} <= data.keys())
+    return data if is_item else {"type": "CUSTOM", "data": shown(data)}
+
+
 def _tokens(used: Any) -> Tokens:
     read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
     counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
@@ -269,7 +270,7 @@ class _MessageWriter:
 
     def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
         self._kinds = imported("langchain_core.messages", "langgraph")
-        self._stream, self._nodes = stream, nodes
+        self._nodes = nodes
         self._known: set[str | None] = set()  # messages of nodes that have ended
         self._calls: dict[str, str] = {}  # names of the calls without a result
         self._used: Any = None
@@ -293,13 +294,6 @@ class _MessageWriter:
         elif isinstance(value, dict):
             value = value.get("question") or value.get("message") or value
         return interrupt.id, as_text(value), call_id
-
-    async def custom(self, data: Any) -> None:
-        """Write what a node has given to its stream writer."""
-        is_event = isinstance(data, dict) and {"type", "data"} <= data.keys()
-        if not is_event and not isinstance(data, str):
-            data = {"type": "CUSTOM", "data": shown(data)}
-        await write_item(self._stream, data)
 
     async def update(self, data: dict[str, Any]) -> None:
         """Write the tool calls, results and usage of nodes that have ended."""

@@ -17,11 +17,10 @@ through the interface of pydantic-ai for durable execution, and tools run one af
 import json
 import re
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import chain
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -74,7 +73,9 @@ def as_agent(
         streams_text = False  # and pydantic-ai refuses another type of output
     elif requests not in outputs:
         run_options.setdefault("output_type", [*outputs, requests])
-    make_run = partial(_Run, obj, streams_text, thoughts, on_restart)
+
+    def make_run(stream: Any) -> _Run:
+        return _Run(obj, streams_text, on_restart, stream, TurnOutput(stream, thoughts=thoughts))
 
     @refusing
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:
@@ -91,7 +92,7 @@ def as_agent(
             await run.finish(await obj.run(infer_name=False, **options))
 
     # `AgentApp` calls it if it is durable, so that nobody finds out in the first request.
-    agent.check_durable = lambda: _check_durable(obj, make_run)  # type: ignore[attr-defined]
+    agent.check_durable = lambda: _check_durable(make_run(None))  # type: ignore[attr-defined]
     return named(agent, obj)
 
 
@@ -107,19 +108,16 @@ class _Run:
 
     agent: Any
     streams_text: bool
-    thoughts: bool
     on_restart: str
     stream: AgentStream
-
-    def __post_init__(self) -> None:
-        self.output = TurnOutput(self.stream, thoughts=self.thoughts)
+    output: TurnOutput
 
     async def conversation(self, limit: int) -> dict[str, Any]:
         """Return the question and the earlier messages."""
         requested = self.stream.request.payload.messages or []
         turns = await earlier_turns(self.stream.request, self.stream, limit)
         kinds, history, asked = _import("messages"), list[Any](), list[Any]()
-        for message in [*chain.from_iterable(turn.messages for turn in turns), *requested]:
+        for message in [*(one for turn in turns for one in turn.messages), *requested]:
             if message.role is Role.USER:
                 asked += map(_part, message.parts)
             elif message.role is Role.ASSISTANT and message.text:
@@ -300,13 +298,13 @@ def _durability() -> Any:
     return Durability
 
 
-def _check_durable(agent: Any, make_run: Callable[[Any], _Run]) -> None:
+def _check_durable(run: _Run) -> None:
     """Check that the model and the toolsets of an agent can be used in steps.
 
     Raises:
         ArgumentError: they cannot.
     """
     try:
-        _durability()(make_run(None)).for_agent(agent)
+        _durability()(run).for_agent(run.agent)
     except _import("exceptions").UserError as error:
         raise ArgumentError("durable", f"cannot be used with this agent: {error}") from None
