@@ -332,10 +332,7 @@ def _target(name: str, table: Mapping[str, Any]) -> str:
 
 # The command
 
-PROFILES_EPILOG = epilog(
-    "coreason profiles",
-    "coreason profiles --path",
-)
+PROFILES_EPILOG = epilog("coreason profiles", "coreason profiles --path")
 
 
 def profiles(

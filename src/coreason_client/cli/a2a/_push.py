@@ -67,11 +67,7 @@ def add(
     )
     config = webhook_config(task_id, webhook, config_id, token, scheme, credentials)
     # The agent may quote the request in an error.
-    with (
-        redacting(token, credentials),
-        connect(agent) as client,
-        agent_errors(),
-    ):
+    with redacting(token, credentials), connect(agent) as client, agent_errors():
         _show([client.create_push_config(config.task_id or "", config)], as_json=as_json)
 
 

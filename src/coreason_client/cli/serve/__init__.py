@@ -192,10 +192,7 @@ def _process_rules(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
 def _tls_rules(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
     has_tls = options.ssl_certfile is not None
     return (
-        (
-            not has_tls and options.ssl_keyfile is not None,
-            "--ssl-keyfile needs --ssl-certfile",
-        ),
+        (not has_tls and options.ssl_keyfile is not None, "--ssl-keyfile needs --ssl-certfile"),
         (
             not has_tls and options.ssl_keyfile_password_file is not None,
             "--ssl-keyfile-password-file needs --ssl-certfile",
