@@ -201,12 +201,11 @@ class _Run:
 
     async def finish(self, result: Any) -> None:
         """Write the output as far as readers do not have it, the usage, and a question."""
-        output, stream = result.output, self.stream
+        output, used, response = result.output, result.usage, result.response
         asks = isinstance(output, _import("tools").DeferredToolRequests)
-        if not (asks or (self.streams_text and output == result.response.text)):
+        if not (asks or (self.streams_text and output == response.text)):
             self.output.begin()
             await self.output.write(as_text(output))
-        used, response = result.usage, result.response
         read, written = used.cache_read_tokens, used.cache_write_tokens
         reasoning = used.details.get("reasoning_tokens", 0)
         tokens = Tokens(used.input_tokens, used.output_tokens, read, written, 0, reasoning)
@@ -214,7 +213,7 @@ class _Run:
         about = {"model": response.model_name, "finish_reason": response.finish_reason}
         await self.output.usage(tokens, cost, **about, turns=used.requests)
         if asks and output.calls:
-            await stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
+            await self.stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
         elif asks:
             pending = [(c.tool_name, c.args_as_dict(), c.tool_call_id) for c in output.approvals]
             messages = json.loads(result.all_messages_json())
