@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coreason_client.cli.chat._settings import ChatSettings, GivenSettings, resolve
+from coreason_client.cli.chat._settings import ChatOptions, ChatSettings, resolve
 from coreason_client.cli.exits import Failure
 from coreason_client.cli.profiles import UserProfile
 from tests.each import each
@@ -15,7 +15,8 @@ ENV: dict[str, Any] = {"env_url": "https://env.example", "env_api_key": "env-key
 
 
 def settings(profile: UserProfile | None = None, **options: Any) -> ChatSettings:
-    return resolve(GivenSettings(**options), profile, lambda profile: profile.api_key)
+    env = {name[4:]: options.pop(name) for name in [*options] if name.startswith("env_")}
+    return resolve(ChatOptions(**options), env, profile, lambda profile: profile.api_key)
 
 
 @each(
@@ -107,6 +108,6 @@ def test_the_key_of_a_profile_is_read_only_if_it_is_needed() -> None:
     def fail(profile: UserProfile) -> str:
         raise AssertionError
 
-    resolve(GivenSettings(api_key="k"), PROD, fail)
-    resolve(GivenSettings(url="https://o.example"), PROD, fail)
-    resolve(GivenSettings(llm="m"), PROD, fail)
+    resolve(ChatOptions(api_key="k"), {}, PROD, fail)
+    resolve(ChatOptions(url="https://o.example"), {}, PROD, fail)
+    resolve(ChatOptions(llm="m"), {}, PROD, fail)

@@ -57,11 +57,9 @@ def adapted(agent: object, name: str | None = None) -> Any:
     if found.adapter is None:
         raise TypeError(found.words)
     adapter = importlib.import_module(f"{__name__}.{found.adapter}")
-    made = named(adapter.as_agent(agent), agent)
+    made = named(adapter.as_agent(agent), agent, name)
     extra = {"event": "agent_recognised", "framework": found.words}
     logger.info("%s is %s", name or "the agent", found.words, extra=extra)
-    if name is not None:
-        _rename(made, *name.partition(":")[::2])
     return made
 
 
@@ -76,17 +74,20 @@ def recognised(obj: object) -> Recognised | None:
     return None
 
 
-def named(agent: AgentFunction, obj: Any) -> AgentFunction:
+def named(agent: AgentFunction, obj: Any, name: str | None = None) -> AgentFunction:
     """Give the function of an agent the name and the description of the framework's object.
 
-    They are its default id and its description in the A2A card. An object without a name gives
-    the name of its class.
+    They are its default id and its description in the A2A card. The name is `name`, which is as in
+    `adapted`, otherwise that of the object, otherwise that of its class.
     """
-    name, kind = getattr(obj, "name", None), type(obj)
-    if isinstance(name, str) and name.strip():
-        _rename(agent, "", name)
-    else:
-        _rename(agent, kind.__module__.partition(".")[0], kind.__qualname__)
+    given, kind = getattr(obj, "name", None), type(obj)
+    module, qualname = kind.__module__.partition(".")[0], kind.__qualname__
+    if name is not None:
+        module, _, qualname = name.partition(":")
+    elif isinstance(given, str) and given.strip():
+        module, qualname = "", given
+    agent.__module__, agent.__qualname__ = module, qualname
+    agent.__name__ = qualname.rpartition(".")[2]
     description = getattr(obj, "description", None)
     agent.__doc__ = description if isinstance(description, str) else None
     return agent
@@ -105,8 +106,3 @@ def imported(module: str, package: str) -> Any:
             raise
         needed = f"this agent needs the package {package}: pip install {package}"
         raise ImportError(needed, name=error.name) from None
-
-
-def _rename(agent: Callable[..., Any], module: str, name: str) -> None:
-    agent.__module__, agent.__qualname__ = module, name
-    agent.__name__ = name.rpartition(".")[2]

@@ -18,6 +18,7 @@ of the graph is a step, and these rules make it continue where it was:
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -132,30 +133,33 @@ class _GraphTurn:
         if problem := _problem(self.graph, stream.durable):
             await stream.fail(*problem)
             return
-        usual, answered = self._usual_thread(), await stream.answered_question()
+        # The history of a request that brings it may have been edited, so its thread is its own.
+        brings_history = isinstance(stream.request, RequestWithHistory)
+        name = [stream.stream_id] if brings_history else ["", stream.request.context.session_id]
+        # The principal is one of this agent.
+        usual = sha256(to_json([stream._writer.turns.principal, *name])).hexdigest()[:32]
+        answered = await stream.answered_question()
         self.answered = answered if answered and answered.state else None
         thread = self.answered.state["thread"] if self.answered else usual
         self.config = {"configurable": {"thread_id": thread}}
         self.position = await stream.step("begin", self._begin)
         if self.answered is None:
             self.given = self.make_input(self.stream.request, await self._messages())
-        if asked := await self._run_graph():
-            interrupt, question, call_id = asked
+        try:
+            end: dict[str, Any] = {"next": True}
+            while end["next"]:
+                end = await stream.step("graph", self._superstep, on_restart="resume")
+                self.position, self.answered, self.given = end["position"], None, None
+        finally:
+            if self.events is not None:
+                await self.events.aclose()
+        if end["asked"]:
+            interrupt, question, call_id = end["asked"]
             kept = {"thread": thread, "interrupt": interrupt}
             await stream.ask(question, call_id=call_id, state=kept)
-        elif saver and (thread != usual or isinstance(self.stream.request, RequestWithHistory)):
+        elif saver and (thread != usual or brings_history):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
-
-    def _usual_thread(self) -> str:
-        """Return the thread of the principal, agent and conversation.
-
-        A request that brings its history has its own, because the history may have been edited.
-        """
-        brings = isinstance(self.stream.request, RequestWithHistory)
-        name = [self.stream.stream_id] if brings else ["", self.stream.request.context.session_id]
-        # The principal is one of this agent.
-        return sha256(to_json([self.stream._writer.turns.principal, *name])).hexdigest()[:32]
 
     async def _begin(self) -> str | None:
         saved = self.graph.checkpointer and await self.graph.aget_state(self.config)
@@ -166,24 +170,11 @@ class _GraphTurn:
         if self.position is None:
             sent = await whole_conversation(self.stream, 50, _HISTORY_CHARS)
         else:
-            new = new_messages(self.stream.request)
-            said = [message for message in new if message.role is not Role.SYSTEM]
+            said = [one for one in new_messages(self.stream.request) if one.role is not Role.SYSTEM]
             sent = conversation(said, (), None, _HISTORY_CHARS)
         for call in (call for message in sent for call in message.get("tool_calls", ())):
             call["args"] = call.pop("arguments")
         return list(imported("langchain_core.messages", "langgraph").convert_to_messages(sent))
-
-    async def _run_graph(self) -> Any:
-        """Run the graph; return the question of an interrupt, None at its end."""
-        try:
-            end: dict[str, Any] = {"next": True}
-            while end["next"]:
-                end = await self.stream.step("graph", self._superstep, on_restart="resume")
-                self.position, self.answered, self.given = end["position"], None, None
-            return end["asked"]
-        finally:
-            if self.events is not None:
-                await self.events.aclose()
 
     async def _superstep(self) -> dict[str, Any]:
         """Run the graph to its next checkpoint.
@@ -198,7 +189,7 @@ class _GraphTurn:
             if mode == "messages":
                 await self.output.message(data[0], data[1].get("langgraph_node"))
             elif mode == "custom":
-                await self.output.custom(data)
+                await write_item(self.stream, _item(data))
             elif mode == "updates":
                 await self.output.update(data)
                 await self.stream.checkpoint(None)  # so the log has it all
@@ -238,9 +229,8 @@ class _GraphTurn:
                     given, config = None, state.config
                 self.output.pieces = [text for op, text in resumed.packets if op == "DELTA"]
                 self.stream.start_over()
-        options: dict[str, Any] = {"durability": "sync"} if graph.checkpointer else {}
-        options |= {"stream_mode": _MODES, "subgraphs": self.subgraphs}
-        self.events = graph.astream(given, config, **options)
+        start = partial(graph.astream, given, config, stream_mode=_MODES, subgraphs=self.subgraphs)
+        self.events = start(durability="sync") if graph.checkpointer else start()
         return None
 
 
@@ -256,6 +246,18 @@ def _problem(graph: Any, durable: bool) -> tuple[str, str] | None:
     return None
 
 
+def _item(data: Any) -> Any:
+    """Return the text or the event for what a node has given to its stream writer."""
+    is_item = isinstance(data, str) or (isinstance(data, dict) and {"type", "data"} <= data.keys())
+    return data if is_item else {"type": "CUSTOM", "data": shown(data)}
+
+
+def _tokens(used: Any) -> Tokens:
+    read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
+    counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
+    return Tokens(*counts, read.get("cache_creation", 0), 0, made.get("reasoning", 0))
+
+
 def _checkpoint_id(config: Any) -> Any:
     return config["configurable"].get("checkpoint_id")
 
@@ -268,7 +270,7 @@ class _MessageWriter:
 
     def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
         self._kinds = imported("langchain_core.messages", "langgraph")
-        self._stream, self._nodes = stream, nodes
+        self._nodes = nodes
         self._known: set[str | None] = set()  # messages of nodes that have ended
         self._calls: dict[str, str] = {}  # names of the calls without a result
         self._used: Any = None
@@ -293,13 +295,6 @@ class _MessageWriter:
             value = value.get("question") or value.get("message") or value
         return interrupt.id, as_text(value), call_id
 
-    async def custom(self, data: Any) -> None:
-        """Write what a node has given to its stream writer."""
-        is_event = isinstance(data, dict) and {"type", "data"} <= data.keys()
-        if not is_event and not isinstance(data, str):
-            data = {"type": "CUSTOM", "data": shown(data)}
-        await write_item(self._stream, data)
-
     async def update(self, data: dict[str, Any]) -> None:
         """Write the tool calls, results and usage of nodes that have ended."""
         is_kept = data.get("__metadata__", {}).get("cached")  # the node was not run again
@@ -308,7 +303,9 @@ class _MessageWriter:
             for message in found if is_kept else ():
                 await self.message(message, node, self.pieces)
             await self._output.reasoning.flush()
-            await self._report_usage()
+            if (used := self._used) is not None:
+                self._used = None
+                await self._output.usage(_tokens(used))
             for message in found:
                 for call in self._add(message):
                     await self._output.call(call["name"], call["args"], call["id"])
@@ -323,14 +320,6 @@ class _MessageWriter:
         calls = getattr(message, "tool_calls", [])
         self._calls |= {call["id"]: call["name"] for call in calls}
         return calls
-
-    async def _report_usage(self) -> None:
-        used, self._used = self._used, None
-        if used is not None:
-            read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
-            counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
-            tokens = Tokens(*counts, read.get("cache_creation", 0), 0, made.get("reasoning", 0))
-            await self._output.usage(tokens)
 
     async def message(self, message: Any, node: Any, pieces: list[str] | None = None) -> None:
         """Write a piece of a model's message, or a whole one that was not streamed.

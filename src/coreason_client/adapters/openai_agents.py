@@ -41,15 +41,13 @@ from ..errors import ArgumentError
 from ..llm.providers._responses_items import message_text, named_call, reasoning_text, texts_of
 from ..llm.providers._responses_reader import tokens_of
 from ..llm.providers.responses import input_content
-from ..server import AgentStream, AnsweredQuestion
+from ..server import AgentStream
 from . import AgentFunction, imported, named
 
 __all__ = ["as_agent"]
 
 _PACKAGE = "openai-agents"
 _in_tool: ContextVar[bool] = ContextVar("in_tool", default=False)
-_MAX_HISTORY = 50_000  # characters of the earlier turns
-_TEXT = ("response.output_text.delta", "response.refusal.delta")
 _COMPLETED = "response.completed"
 
 
@@ -87,11 +85,10 @@ def as_agent(
     @refusing
     async def answer(request: ServiceRequest, stream: AgentStream) -> None:
         run = _SDKRun(sdk, stream, once, context and context(stream), TurnOutput(stream))
-        copies = _Copies(run)
-        made, options = copies.agent(agent), {"max_turns": max_turns, "context": run.context}
+        made, options = run.agent(agent), {"max_turns": max_turns, "context": run.context}
         try:
             options |= {"input": await run.input(made, history_turns)}
-            result = sdk.Runner.run_streamed(made, run_config=copies.run_config(config), **options)
+            result = sdk.Runner.run_streamed(made, run_config=run.run_config(config), **options)
             async for _ in result.stream_events():
                 pass  # the copies of the models have written what readers get
             await run.end(result)
@@ -107,7 +104,10 @@ def as_agent(
 
 @dataclass
 class _SDKRun:
-    """One run of the agent, for one request."""
+    """One run of the agent, for one request, with copies of the objects of the user.
+
+    The models and tools of the copies report to the run.
+    """
 
     sdk: Any
     stream: AgentStream
@@ -118,18 +118,16 @@ class _SDKRun:
     calls: dict[str, tuple[str, Any]] = field(default_factory=dict)
     rejected: str | None = None
     answers: int = 0
+    # Copies of agents by the ids of the originals, which are kept so that no other object gets one.
+    agents: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
     async def input(self, agent: Any, history_turns: int) -> Any:
-        """Return the input of the run: the stored run that the request answers, or items."""
+        """Return the items of the conversation, or the stored run with the user's decision."""
         asked = await self.stream.answered_question()
-        if asked is not None and asked.state:
-            return await self._continued(agent, asked)
-        messages = await whole_conversation(self.stream, history_turns, _MAX_HISTORY)
-        said = [one for one in messages if one["content"] and one["role"] != "tool"]
-        return [{"role": one["role"], "content": input_content(one["content"])} for one in said]
-
-    async def _continued(self, agent: Any, asked: AnsweredQuestion) -> Any:
-        """Return the stored state of the run, with the decision of the user."""
+        if asked is None or not asked.state:
+            messages = await whole_conversation(self.stream, history_turns, max_chars=50_000)
+            said = [one for one in messages if one["content"] and one["role"] != "tool"]
+            return [{"role": one["role"], "content": input_content(one["content"])} for one in said]
         make = partial(self.sdk.RunState.from_json, context_override=self.context)
         state = await make(agent, asked.state["run"])
         self.calls = asked.state["calls"]
@@ -151,19 +149,17 @@ class _SDKRun:
         for ended in self._results(item.to_input_item() for item in outputs):
             await self.output.result(*ended)
         if result.interruptions:
-            await self._ask(result.interruptions[0], result.to_state().to_json())
+            # The next run asks for the approval of another call.
+            item, state = result.interruptions[0], result.to_state().to_json()
+            if item.call_id not in self.calls:  # an agent that is a tool has made it
+                self.calls[item.call_id] = item.name, item.arguments
+                await self.output.call(item.name, item.arguments, item.call_id)
+            state["context"]["context"] = None  # it may have secrets, and is made again
+            stored = {"run": state, "calls": self.calls}
+            await self.output.ask(item.name, item.arguments or "{}", item.call_id, stored)
         elif outputs and result.new_items[-1] is outputs[-1] and result.final_output is not None:
             # A tool has ended the run, so no model has written the answer.
             await self.output.write(as_text(result.final_output))
-
-    async def _ask(self, item: Any, state: dict[str, Any]) -> None:
-        """Ask for the approval of a call; the next run asks for that of another one."""
-        if item.call_id not in self.calls:  # an agent that is a tool has made it
-            self.calls[item.call_id] = item.name, item.arguments
-            await self.output.call(item.name, item.arguments, item.call_id)
-        state["context"]["context"] = None  # it may have secrets, and is made again
-        stored = {"run": state, "calls": self.calls}
-        await self.output.ask(item.name, item.arguments or "{}", item.call_id, stored)
 
     def _results(self, items: Iterable[Any]) -> list[tuple[str, Any, str, bool]]:
         """Return what readers get of the results of calls that had none."""
@@ -173,9 +169,69 @@ class _SDKRun:
             if (id_ := item.get("call_id")) in self.calls and item["type"].endswith("_output")
         ]
 
-    # Called by the copies of models and tools.
+    # The copies, and what they call.
 
-    def model_events(self, model: Any, *given: Any, **options: Any) -> AsyncIterator[Any]:
+    def run_config(self, config: Any) -> Any:
+        """Return a run configuration whose models report."""
+        get_model = config.model_provider.get_model
+        provider = _copy(config.model_provider, get_model=lambda name: self._model(get_model(name)))
+        return replace(config, model=self._model(config.model), model_provider=provider)
+
+    def _model(self, model: Any) -> Any:
+        """Return a model that reports; the name of a model is left as it is."""
+        if not isinstance(model, self.sdk.Model):
+            return model
+        names = ("close", "get_retry_advice", "_cleanup_on_run_end")
+        inner = {name: getattr(model, name) for name in names}
+        return _copy(model, stream_response=partial(self._model_events, model), **inner)
+
+    def agent(self, agent: Any) -> Any:
+        """Return the copy of an agent, and of all agents that it can hand off to."""
+        if id(agent) not in self.agents:
+            tools = [self._tool(tool) for tool in agent.tools]
+            # Without its settings it would get those of the other model.
+            model = {"model": self._model(agent.model), "model_settings": agent.model_settings}
+            made = agent.clone(tools=tools, handoffs=[], **model)
+            made.get_mcp_tools = partial(self._mcp_tools, made.get_mcp_tools)
+            # A handoff may lead back to this agent.
+            self.agents |= {id(agent): (agent, made), id(made): (made, made)}
+            made.handoffs = [self._handoff(handoff) for handoff in agent.handoffs]
+        return self.agents[id(agent)][1]
+
+    async def _mcp_tools(self, get_mcp_tools: Any, context: Any) -> list[Any]:
+        return [self._tool(tool) for tool in await get_mcp_tools(context)]
+
+    def _handoff(self, handoff: Any) -> Any:
+        if not isinstance(handoff, self.sdk.Handoff):
+            return self.agent(handoff)
+
+        async def invoke(context: Any, arguments: str) -> Any:
+            return self.agent(await handoff.on_invoke_handoff(context, arguments))
+
+        target = handoff._agent_ref and handoff._agent_ref()
+        # A stored run finds its agents through this reference.
+        found = None if target is None else weakref.ref(self.agent(target))
+        return _copy(handoff, on_invoke_handoff=invoke, _agent_ref=found)
+
+    def _tool(self, tool: Any) -> Any:
+        """Return a tool whose calls are steps of a durable run."""
+        if not isinstance(tool, self.sdk.FunctionTool):
+            return tool
+        invoke = tool.on_invoke_tool
+        is_function = inspect.isroutine(invoke)
+
+        @wraps(invoke if is_function else type(invoke).__call__)
+        async def step(*given: Any) -> Any:
+            return await self._invoke(tool, partial(invoke, *given[-2:]), given[-2].tool_call_id)
+
+        if is_function:
+            return _copy(tool, on_invoke_tool=step)
+        # The SDK asks an object of its own class whether a call needs an approval.
+        made = _copy(invoke)
+        made.__class__ = type("Step", (type(invoke),), {"__call__": step})
+        return _copy(tool, on_invoke_tool=made)
+
+    def _model_events(self, model: Any, *given: Any, **options: Any) -> AsyncIterator[Any]:
         """Return the events of one answer of a model."""
         received = model.stream_response(*given, **options)
         # The run of an agent that is a tool has its own readers.
@@ -203,7 +259,7 @@ class _SDKRun:
             if item.get("call_id") and (call := named_call(item))[0] not in handoffs:
                 self.calls[item["call_id"]] = call
 
-    async def invoke(self, tool: Any, call: Callable[[], Any], call_id: str) -> Any:
+    async def _invoke(self, tool: Any, call: Callable[[], Any], call_id: str) -> Any:
         """Call a tool, in a durable run in a step."""
 
         async def output() -> Any:
@@ -236,7 +292,13 @@ class _Answer:
         for result in self.results:
             await self.run.output.result(*result)
         async for event in self.received:
-            await self._show(event)
+            if event.type in ("response.output_text.delta", "response.refusal.delta"):
+                await self.run.output.write(event.delta)
+                self.streamed = True
+            elif event.type == "response.output_item.done":
+                await self._show_item(event.output_index, _dump(event.item))
+            elif event.type == _COMPLETED:
+                await self._complete(_dump(event.response))
             yield event
 
     async def whole(self) -> Any:
@@ -245,22 +307,15 @@ class _Answer:
             pass
         return self.response
 
-    async def _show(self, event: Any) -> None:
-        if event.type in _TEXT:
-            await self.run.output.write(event.delta)
-            self.streamed = True
-        elif event.type == "response.output_item.done":
-            await self._show_item(event.output_index, _dump(event.item))
-        elif event.type == _COMPLETED:
-            response = _dump(event.response)
-            for number, item in enumerate(response["output"]):
-                if number not in self.items:  # some models send no events for their items
-                    await self._show_item(number, item)
-            # Some send them only in events. The provider repeats instructions and tools.
-            output = [item for _, item in sorted(self.items.items())]
-            self.response = {**response, "output": output, "instructions": None, "tools": []}
-            if tokens := tokens_of(response):
-                await self.run.output.usage(tokens, model=response["model"] or None)
+    async def _complete(self, response: dict[str, Any]) -> None:
+        for number, item in enumerate(response["output"]):
+            if number not in self.items:  # some models send no events for their items
+                await self._show_item(number, item)
+        # Some send them only in events. The provider repeats instructions and tools.
+        output = [item for _, item in sorted(self.items.items())]
+        self.response = {**response, "output": output, "instructions": None, "tools": []}
+        if tokens := tokens_of(response):
+            await self.run.output.usage(tokens, model=response["model"] or None)
 
     async def _show_item(self, number: int, item: dict[str, Any]) -> None:
         self.items[number], output = item, self.run.output
@@ -280,75 +335,6 @@ class _Answer:
                 await output.result(name, value, call_id, bool(item.get("error")))
         self.streamed = False
         output.begin()
-
-
-class _Copies:
-    """Copies of the user's objects for one run, whose models and tools report to it."""
-
-    def __init__(self, run: _SDKRun) -> None:
-        self._run = run
-        # By the ids of the originals, which are kept so that no other object gets an id.
-        self._agents: dict[int, tuple[Any, Any]] = {}
-
-    def run_config(self, config: Any) -> Any:
-        """Return a run configuration whose models report."""
-        get_model = config.model_provider.get_model
-        provider = _copy(config.model_provider, get_model=lambda name: self._model(get_model(name)))
-        return replace(config, model=self._model(config.model), model_provider=provider)
-
-    def _model(self, model: Any) -> Any:
-        """Return a model that reports; the name of a model is left as it is."""
-        if not isinstance(model, self._run.sdk.Model):
-            return model
-        names = ("close", "get_retry_advice", "_cleanup_on_run_end")
-        inner = {name: getattr(model, name) for name in names}
-        return _copy(model, stream_response=partial(self._run.model_events, model), **inner)
-
-    def agent(self, agent: Any) -> Any:
-        """Return the copy of an agent, and of all agents that it can hand off to."""
-        if id(agent) not in self._agents:
-            tools = [self._tool(tool) for tool in agent.tools]
-            # Without its settings it would get those of the other model.
-            model = {"model": self._model(agent.model), "model_settings": agent.model_settings}
-            made = agent.clone(tools=tools, handoffs=[], **model)
-            made.get_mcp_tools = partial(self._mcp_tools, made.get_mcp_tools)
-            # A handoff may lead back to this agent.
-            self._agents |= {id(agent): (agent, made), id(made): (made, made)}
-            made.handoffs = [self._handoff(handoff) for handoff in agent.handoffs]
-        return self._agents[id(agent)][1]
-
-    async def _mcp_tools(self, get_mcp_tools: Any, context: Any) -> list[Any]:
-        return [self._tool(tool) for tool in await get_mcp_tools(context)]
-
-    def _handoff(self, handoff: Any) -> Any:
-        if not isinstance(handoff, self._run.sdk.Handoff):
-            return self.agent(handoff)
-
-        async def invoke(context: Any, arguments: str) -> Any:
-            return self.agent(await handoff.on_invoke_handoff(context, arguments))
-
-        target = handoff._agent_ref and handoff._agent_ref()
-        # A stored run finds its agents through this reference.
-        found = None if target is None else weakref.ref(self.agent(target))
-        return _copy(handoff, on_invoke_handoff=invoke, _agent_ref=found)
-
-    def _tool(self, tool: Any) -> Any:
-        """Return a tool whose calls are steps of a durable run."""
-        if not isinstance(tool, self._run.sdk.FunctionTool):
-            return tool
-        run, invoke = self._run, tool.on_invoke_tool
-        is_function = inspect.isroutine(invoke)
-
-        @wraps(invoke if is_function else type(invoke).__call__)
-        async def step(*given: Any) -> Any:
-            return await run.invoke(tool, partial(invoke, *given[-2:]), given[-2].tool_call_id)
-
-        if is_function:
-            return _copy(tool, on_invoke_tool=step)
-        # The SDK asks an object of its own class whether a call needs an approval.
-        made = _copy(invoke)
-        made.__class__ = type("Step", (type(invoke),), {"__call__": step})
-        return _copy(tool, on_invoke_tool=made)
 
 
 def _copy(original: Any, **attributes: Any) -> Any:

@@ -17,11 +17,10 @@ through the interface of pydantic-ai for durable execution, and tools run one af
 import json
 import re
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import chain
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -29,7 +28,7 @@ from coreason_manifest.definitions.message import BlobPart, MessagePart, Role, T
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..agents._output import PARAGRAPH, TurnOutput, as_text
-from ..agents._prompt import UnreadableError, earlier_turns, refusing
+from ..agents._prompt import UnreadableError, earlier_turns, is_image, refusing
 from ..errors import ArgumentError
 from ..llm._answer import Tokens
 from ..server import AgentStream, AnsweredQuestion
@@ -74,7 +73,9 @@ def as_agent(
         streams_text = False  # and pydantic-ai refuses another type of output
     elif requests not in outputs:
         run_options.setdefault("output_type", [*outputs, requests])
-    make_run = partial(_Run, obj, streams_text, thoughts, on_restart)
+
+    def make_run(stream: Any) -> _Run:
+        return _Run(obj, streams_text, on_restart, stream, TurnOutput(stream, thoughts=thoughts))
 
     @refusing
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:
@@ -91,7 +92,7 @@ def as_agent(
             await run.finish(await obj.run(infer_name=False, **options))
 
     # `AgentApp` calls it if it is durable, so that nobody finds out in the first request.
-    agent.check_durable = lambda: _check_durable(obj, make_run)  # type: ignore[attr-defined]
+    agent.check_durable = lambda: _check_durable(make_run(None))  # type: ignore[attr-defined]
     return named(agent, obj)
 
 
@@ -107,19 +108,16 @@ class _Run:
 
     agent: Any
     streams_text: bool
-    thoughts: bool
     on_restart: str
     stream: AgentStream
-
-    def __post_init__(self) -> None:
-        self.output = TurnOutput(self.stream, thoughts=self.thoughts)
+    output: TurnOutput
 
     async def conversation(self, limit: int) -> dict[str, Any]:
         """Return the question and the earlier messages."""
         requested = self.stream.request.payload.messages or []
         turns = await earlier_turns(self.stream.request, self.stream, limit)
         kinds, history, asked = _import("messages"), list[Any](), list[Any]()
-        for message in [*chain.from_iterable(turn.messages for turn in turns), *requested]:
+        for message in [*(one for turn in turns for one in turn.messages), *requested]:
             if message.role is Role.USER:
                 asked += map(_part, message.parts)
             elif message.role is Role.ASSISTANT and message.text:
@@ -166,10 +164,8 @@ class _Run:
             events = self._written(events)
         async for event in events:
             self.output.has_text |= self.streams_text and bool(_piece(event, "text"))
-            if event.event_kind == "function_tool_call":
-                await self._show_call(event.part)
-            elif event.event_kind == "function_tool_result":
-                await self._show_result(event.part)
+            if event.event_kind in ("function_tool_call", "function_tool_result"):
+                await self._show(event.part)
             yield event
 
     async def write_answer(self, context: Any, events: AsyncIterator[Any]) -> None:
@@ -186,30 +182,30 @@ class _Run:
                 if kind == "text" != before:  # pydantic-ai itself joins texts so
                     self.output.begin()
                 if kind == "builtin-tool-return":  # of a tool that the provider executes
-                    await self._show_result(event.part)
+                    await self._show(event.part)
             elif event.event_kind == "part_end" and event.part.part_kind == "builtin-tool-call":
-                await self._show_call(event.part)
+                await self._show(event.part)
             await self.output.reasoning.add(_piece(event, "thinking"))
             if self.streams_text:
                 await self.output.write(_piece(event, "text"))
             yield event
         await self.output.reasoning.flush()
 
-    async def _show_call(self, part: Any) -> None:
-        await self.output.call(part.tool_name, part.args_as_dict(), part.tool_call_id)
-
-    async def _show_result(self, part: Any) -> None:
-        about = part.tool_name, part.content, part.tool_call_id
-        await self.output.result(*about, failed=part.outcome != "success")
+    async def _show(self, part: Any) -> None:
+        """Report a call of a tool, or its result."""
+        name, call_id = part.tool_name, part.tool_call_id
+        if isinstance(part, _import("messages").BaseToolCallPart):
+            await self.output.call(name, part.args_as_dict(), call_id)
+        else:
+            await self.output.result(name, part.content, call_id, part.outcome != "success")
 
     async def finish(self, result: Any) -> None:
         """Write the output as far as readers do not have it, the usage, and a question."""
-        output, stream = result.output, self.stream
+        output, used, response = result.output, result.usage, result.response
         asks = isinstance(output, _import("tools").DeferredToolRequests)
-        if not (asks or (self.streams_text and output == result.response.text)):
+        if not (asks or (self.streams_text and output == response.text)):
             self.output.begin()
             await self.output.write(as_text(output))
-        used, response = result.usage, result.response
         read, written = used.cache_read_tokens, used.cache_write_tokens
         reasoning = used.details.get("reasoning_tokens", 0)
         tokens = Tokens(used.input_tokens, used.output_tokens, read, written, 0, reasoning)
@@ -217,7 +213,7 @@ class _Run:
         about = {"model": response.model_name, "finish_reason": response.finish_reason}
         await self.output.usage(tokens, cost, **about, turns=used.requests)
         if asks and output.calls:
-            await stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
+            await self.stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
         elif asks:
             pending = [(c.tool_name, c.args_as_dict(), c.tool_call_id) for c in output.approvals]
             messages = json.loads(result.all_messages_json())
@@ -234,8 +230,7 @@ def _part(part: MessagePart) -> Any:
     if isinstance(part, TextPart):
         return part.content
     if isinstance(part, UriPart):
-        is_image = (part.mime_type or "").startswith("image/") or part.modality == "image"
-        return kinds.ImageUrl(part.uri) if is_image else part.uri
+        return kinds.ImageUrl(part.uri) if is_image(part) else part.uri
     if isinstance(part, BlobPart) and part.mime_type:
         with suppress(ValueError):
             data = b64decode(part.content, validate=True)
@@ -302,13 +297,13 @@ def _durability() -> Any:
     return Durability
 
 
-def _check_durable(agent: Any, make_run: Callable[[Any], _Run]) -> None:
+def _check_durable(run: _Run) -> None:
     """Check that the model and the toolsets of an agent can be used in steps.
 
     Raises:
         ArgumentError: they cannot.
     """
     try:
-        _durability()(make_run(None)).for_agent(agent)
+        _durability()(run).for_agent(run.agent)
     except _import("exceptions").UserError as error:
         raise ArgumentError("durable", f"cannot be used with this agent: {error}") from None

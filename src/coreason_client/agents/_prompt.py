@@ -229,7 +229,7 @@ def _user_part(part: MessagePart) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.content}
     if isinstance(part, UriPart):
-        return _image(part.uri) if _is_image(part) else {"type": "text", "text": part.uri}
+        return _image(part.uri) if is_image(part) else {"type": "text", "text": part.uri}
     if isinstance(part, BlobPart) and part.mime_type:
         return _blob(part, part.mime_type)
     raise _unreadable(part)
@@ -238,7 +238,7 @@ def _user_part(part: MessagePart) -> dict[str, Any]:
 def _blob(part: BlobPart, mime_type: str) -> dict[str, Any]:
     """Return an image, a sound or a file of another type than text."""
     data_url = f"data:{mime_type};base64,{part.content}"
-    if _is_image(part):
+    if is_image(part):
         return _image(data_url)
     kind = mime_type.partition("/")[0]
     if kind not in ("application", "audio") or not _is_base64(part.content):
@@ -261,7 +261,8 @@ def _image(url: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _is_image(part: BlobPart | UriPart) -> bool:
+def is_image(part: BlobPart | UriPart) -> bool:
+    """Return True for an image; its URI need not have a type."""
     return (part.mime_type or "").startswith("image/") or part.modality == "image"
 
 

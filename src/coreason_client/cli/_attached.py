@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from .._http._checks import check_url
 from ._text import encodable
-from .exits import ExitCode, Failure
+from .exits import ExitCode, Failure, reason_of
 
 # The first bytes of a file, the offset of further bytes, and these bytes.
 _MAGIC: tuple[tuple[bytes, int, bytes, str], ...] = (
@@ -127,8 +127,7 @@ def _read(name: str, limit: int) -> bytes:
         with Path(name).open("rb") as file:
             return _read_all(file, limit)
     except (OSError, ValueError) as error:  # ValueError: the name has a null character
-        reason = getattr(error, "strerror", None) or str(error)
-        raise AttachFailure(name, reason.lower()) from None
+        raise AttachFailure(name, reason_of(error)) from None
 
 
 def _read_all(file: BinaryIO, limit: int) -> bytes:

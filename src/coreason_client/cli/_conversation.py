@@ -12,7 +12,7 @@ from typing import Protocol
 from coreason_client import ArgumentError, CoreasonError
 
 from ._attached import Attached, AttachFailure, read_attached
-from .exits import ExitCode, Failure, report_error
+from .exits import Failure, reason_of, report_error
 from .output import clean, escaped_json, print_stderr
 from .prompt import (
     Command,
@@ -291,8 +291,7 @@ class PromptConversation:
                 return
             path.write_text(transcript.for_file(path.name), encoding="utf-8")
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            report_error(Failure(f"/save {name}: {reason.lower()}", ExitCode.USAGE))
+            report_error(Failure(f"/save {name}: {reason_of(error)}"))
         else:
             count = len(self._turns)
             print_stderr(f"Saved {count} message{'' if count == 1 else 's'} to {path}.")

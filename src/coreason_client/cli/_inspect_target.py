@@ -1,5 +1,6 @@
 """The agent that `coreason inspect` shows: which protocol it speaks, and how it is reached."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -52,7 +53,10 @@ def find_target(options: InspectOptions, protocol: Protocol | None) -> CAPTarget
         CoreasonError: it does not answer.
     """
     if protocol == "cap":
-        return _cap_target(options, _health_if_any(options))
+        health = None
+        with suppress(CAPError):  # it may have none, or start later
+            health = _health(options)
+        return _cap_target(options, health)
     if protocol == "a2a":
         return _a2a_target(options, fetch_card(options.agent))
     try:
@@ -98,14 +102,6 @@ def _cap_target(options: InspectOptions, health: HealthCheckResponse | None) -> 
         )
     except ArgumentError as error:
         raise usage_error(error, _names(options)) from None
-
-
-def _health_if_any(options: InspectOptions) -> HealthCheckResponse | None:
-    """Return the health report; a target that is named as CAP may have none, or start later."""
-    try:
-        return _health(options)
-    except CAPError:
-        return None
 
 
 def _health_or_failure(options: InspectOptions, no_card: A2AError) -> HealthCheckResponse:

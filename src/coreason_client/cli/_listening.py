@@ -15,7 +15,7 @@ from coreason_client import ArgumentError
 
 from .._host_port import host_port
 from ._options import usage_error
-from .exits import Failure
+from .exits import Failure, reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,7 @@ def _listening_unix(path: Path, mode: int | None) -> Iterator[socket.socket]:
         try:
             sock = stack.enter_context(unix_socket(path, mode))
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise Failure(f"cannot listen on {path}: {reason}") from None
+            raise Failure(f"cannot listen on {path}: {reason_of(error)}") from None
         except ArgumentError as error:
             raise usage_error(error, {"uds": "--uds", "uds_mode": "--uds-mode"}) from None
         yield sock
@@ -81,11 +80,11 @@ def listen_errors(host: str, port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
         hint = ""
         if error.errno == errno.EADDRINUSE:
             hint = ": stop the other server, or choose another port (0 is any free one)"
-        raise Failure(f"cannot listen on {host}, port {port}: {reason}{hint}") from None
+        where = f"cannot listen on {host}, port {port}"
+        raise Failure(f"{where}: {reason_of(error)}{hint}") from None
 
 
 # Any of them is set where a browser can open a window, on systems without their own desktop.

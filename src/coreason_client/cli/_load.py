@@ -5,7 +5,7 @@ import logging
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coreason_client import ArgumentError, MissingExtraError
 
@@ -114,8 +114,8 @@ _OPTION_NAMES = {
 }
 
 
-def create_client(**options: Any) -> "AsyncLLMClient":
-    """Create a client from the environment; `options` take precedence.
+def create_client(base_url: str | None = None) -> "AsyncLLMClient":
+    """Create a client from the environment; a base URL takes precedence.
 
     Raises:
         MissingExtraError: the AI client is not installed.
@@ -124,6 +124,7 @@ def create_client(**options: Any) -> "AsyncLLMClient":
     require_llm()
     from coreason_client.llm import AsyncLLMClient, LLMError
 
+    options = {} if base_url is None else {"base_url": base_url}
     try:
         return AsyncLLMClient.from_env(**options)
     except LLMError as error:

@@ -39,27 +39,26 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the object as text."""
-        fields = {
-            name: _json_value(value, _MAX_DEPTH)
-            for name, value in record.__dict__.items()
-            if name not in _STANDARD_FIELDS
-        }
-        fields |= _access_fields(record)
-        fields |= {
+        first = {
             "time": _time(record),
             "level": record.levelname,
             "logger": record.name,
             "message": _message(record),
         }
+        extra = {
+            name: _json_value(value, _MAX_DEPTH)
+            for name, value in record.__dict__.items()
+            if name not in _STANDARD_FIELDS
+        }
+        # They are the first fields, and an extra one does not replace them.
+        fields = first | extra | _access_fields(record) | first
         if record.exc_info and record.exc_info[0] is not None:
             fields["exception"] = self.formatException(record.exc_info)
         elif record.exc_text:
             fields["exception"] = record.exc_text
         if record.stack_info:
             fields["stack"] = record.stack_info
-        first = ("time", "level", "logger", "message")
-        ordered = {name: fields[name] for name in first} | fields
-        return json.dumps(ordered, allow_nan=False)
+        return json.dumps(fields, allow_nan=False)
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -112,7 +111,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LogFormat = Literal["text", "json"]
 
 
-def show_logs(verbose: int, default_level: int) -> None:
+def show_logs(verbose: int = 0, default_level: int = logging.CRITICAL) -> None:
     """Log to stderr: by default from a level on, with -v all of this package, with -vv all."""
     _send_to_stderr(logging.Formatter(_FORMAT, "%H:%M:%S"))
     logging.getLogger().setLevel(logging.DEBUG if verbose > 1 else default_level)

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import field, fields
 from typing import Annotated, Any
 
 import typer
@@ -37,7 +37,6 @@ Attach = Annotated[
         "-a",
         metavar="FILE|URL|-",
         help="File, URL, or stdin (-) to attach; repeatable.",
-        show_default=False,
     ),
 ]
 
@@ -62,14 +61,7 @@ BaseUrl = Annotated[
     ),
 ]
 
-System = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        help="System prompt for --llm.",
-        show_default=False,
-    ),
-]
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt for --llm.")]
 
 
 def reject_system(system: str | None) -> None:
@@ -88,13 +80,32 @@ def usage_error(error: ArgumentError, names: Mapping[str, str]) -> Failure:
     return Failure(str(error.renamed(name)), ExitCode.USAGE)
 
 
+def option(*names: str, default: Any = None, secret: bool = False, **about: Any) -> Any:
+    """Return the field of an option, for `set_parameters`; `about` is what Typer is told of it."""
+    about.setdefault("show_default", default is not None)
+    parameter = typer.Option(default, *names, **about)
+    return field(default=default, repr=not secret, metadata={"parameter": parameter})
+
+
+def flag(*names: str, **about: Any) -> Any:
+    """Return the field of an option that has no value, as `option`."""
+    return option(*names, default=False, **about)
+
+
+def argument(**about: Any) -> Any:
+    """Return the field of an argument that can be left out, as `option`."""
+    return field(default=None, metadata={"parameter": typer.Argument(None, **about)})
+
+
 def set_parameters(command: Callable[..., None], options: type) -> None:
     """Give a command the context and the fields of a dataclass as its parameters.
 
-    The type of each field is an `Annotated` of Typer, so everything about an option is said once.
+    A field is an `option` or an `argument`, or its type is an `Annotated` of Typer.
     """
     parameters: list[tuple[str, Any, Any]] = [("context", typer.Context, inspect.Parameter.empty)]
-    parameters += [(one.name, one.type, one.default) for one in fields(options)]
+    parameters += [
+        (one.name, one.type, one.metadata.get("parameter", one.default)) for one in fields(options)
+    ]
     command.__annotations__ = {name: kind for name, kind, _ in parameters}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
@@ -108,16 +119,13 @@ def set_parameters(command: Callable[..., None], options: type) -> None:
 
 def is_given(context: typer.Context, parameter: str) -> bool:
     """Return True if an option is on the command line."""
-    source = context.get_parameter_source(parameter)
-    return source is not None and source.name == "COMMANDLINE"
+    return _source(context, parameter) == "COMMANDLINE"
 
 
 def is_from_environment(context: typer.Context, parameter: str) -> bool:
     """Return True if the value of a parameter is that of its environment variable."""
-    source = context.get_parameter_source(parameter)
-    return source is not None and source.name == "ENVIRONMENT"
+    return _source(context, parameter) == "ENVIRONMENT"
 
 
-def value_source(context: typer.Context, parameter: str, option: str, variable: str) -> str:
-    """Return the source of a parameter's value: the option or the environment variable."""
-    return variable if is_from_environment(context, parameter) else option
+def _source(context: typer.Context, parameter: str) -> str | None:
+    return getattr(context.get_parameter_source(parameter), "name", None)

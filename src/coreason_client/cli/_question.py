@@ -24,9 +24,7 @@ FIRST_BYTE_TIMEOUT = 10.0
 TextArguments = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[TEXT] [-]",
-        help="The question; piped text is appended. - reads all of stdin.",
-        show_default=False,
+        metavar="[TEXT] [-]", help="The question; piped text is appended. - reads all of stdin."
     ),
 ]
 
@@ -65,19 +63,14 @@ def question(
     if not texts and not from_stdin and optional:
         return _read() if not stdin_is_used and _is_piped() else ""
     if not texts:
-        return _all_of_stdin()
+        if not (text := _read()):
+            raise Failure("nothing to ask: give TEXT as an argument or on stdin", ExitCode.USAGE)
+        return text
     [text] = texts
     if not text.strip():
         raise Failure("nothing to ask: TEXT is empty", ExitCode.USAGE)
     piped = _read() if from_stdin or (not stdin_is_used and _is_piped()) else ""
     return f"{text}\n\n{piped}" if piped else text
-
-
-def _all_of_stdin() -> str:
-    text = _read()
-    if not text:
-        raise Failure("nothing to ask: give TEXT as an argument or on stdin", ExitCode.USAGE)
-    return text
 
 
 def _read() -> str:

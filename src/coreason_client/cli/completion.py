@@ -5,22 +5,17 @@ from typing import Annotated
 
 import typer
 
-from .exits import EXIT_CODES_HINT, exit_codes
+from .exits import epilog, exit_codes
 from .output import print_stdout
 
 __all__ = ["COMPLETION_EPILOG", "Shell", "completion"]
 
-COMPLETION_EPILOG = f"""\
-\b
-Examples:
-  eval "$(coreason completion bash)"      # in ~/.bashrc
-  eval "$(coreason completion zsh)"       # in ~/.zshrc, after compinit
-  coreason completion fish > ~/.config/fish/completions/coreason.fish
-
-coreason --install-completion does it for the shell that it is started from.
-
-{EXIT_CODES_HINT}
-"""
+COMPLETION_EPILOG = epilog(
+    'eval "$(coreason completion bash)"      # in ~/.bashrc',
+    'eval "$(coreason completion zsh)"       # in ~/.zshrc, after compinit',
+    "coreason completion fish > ~/.config/fish/completions/coreason.fish",
+    about="coreason --install-completion does it for the shell that it is started from.",
+)
 
 
 class Shell(StrEnum):

@@ -24,8 +24,10 @@ __all__ = [
     "EXIT_CODES_HINT",
     "ExitCode",
     "Failure",
+    "epilog",
     "exit_code_of",
     "exit_codes",
+    "reason_of",
     "report_error",
 ]
 
@@ -57,12 +59,23 @@ Exit codes:
 EXIT_CODES_HINT = "coreason --help lists the exit codes."
 
 
+def epilog(*examples: str, about: str = "") -> str:
+    """Return the text below the help of a command: examples, a paragraph, the exit codes."""
+    lines = "\n  ".join(["\b\nExamples:", *examples])
+    return "\n\n".join(filter(None, [lines, about, EXIT_CODES_HINT]))
+
+
 class Failure(Exception):
     """An error whose message is shown to the user, with the exit code."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a file or an address cannot be used, in the words of the system."""
+    return str(getattr(error, "strerror", None) or error).lower()
 
 
 _WRITE_ERRORS = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG}

@@ -2,21 +2,17 @@
 
 import logging
 import secrets
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .._host_port import host_port
-from ._listening import listen_errors, open_browser
+from ._listening import ListenAddress, open_browser
 from ._load import require_server
 from ._logs import show_logs
-from ._options import Verbose, value_source
-from .a2a._agent import AgentOptions, parse_headers, redacting
-from .a2a._commands import Extensions, Headers, Origins, Token
-from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
+from ._options import Verbose, is_from_environment
+from .a2a._agent import redacting
+from .a2a._commands import Extensions, Headers, Origins, Token, given_agent
+from .exits import ExitCode, Failure, epilog, exit_codes
 from .output import print_stdout
 
 if TYPE_CHECKING:
@@ -24,18 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect"]
 
-EPILOG = f"""\
-\b
-Examples:
-  coreason inspect http://127.0.0.1:8000
-  coreason inspect https://agent.example --protocol a2a
-  coreason inspect https://agent.example --no-open --port 9000
-
-The page can only reach the agent at URL, through a server on this machine that adds the key, the
-token and the headers. Whoever has the printed URL can use it until the command ends.
-
-{EXIT_CODES_HINT}
-"""
+EPILOG = epilog(
+    "coreason inspect http://127.0.0.1:8000",
+    "coreason inspect https://agent.example --protocol a2a",
+    "coreason inspect https://agent.example --no-open --port 9000",
+    about="The page can only reach the agent at URL, through a server on this machine that adds "
+    "the key, the token and the headers. Whoever has the printed URL can use it until the "
+    "command ends.",
+)
 
 
 def inspect(
@@ -47,18 +39,12 @@ def inspect(
     protocol: Annotated[
         Literal["cap", "a2a"] | None,
         typer.Option(
-            help="Protocol of the agent.",
-            show_default="a2a if the agent has a card, otherwise cap",
+            help="Protocol of the agent.", show_default="a2a if the agent has a card, otherwise cap"
         ),
     ] = None,
     api_key: Annotated[
         str | None,
-        typer.Option(
-            envvar="COREASON_API_KEY",
-            metavar="KEY",
-            help="API key of a CAP agent.",
-            show_default=False,
-        ),
+        typer.Option(envvar="COREASON_API_KEY", metavar="KEY", help="API key of a CAP agent."),
     ] = None,
     token: Token = None,
     headers: Headers = None,
@@ -97,17 +83,11 @@ def inspect(
         _check_host(host)
         from ._inspect_target import InspectOptions, find_target
 
-        source = value_source(context, "token", "--token", "COREASON_A2A_TOKEN")
-        agent = AgentOptions(
-            url,
-            token,
-            parse_headers(headers or ()),
-            timeout,
-            origins or (),
-            extensions or (),
-            token_from_option=source == "--token",
+        agent = given_agent(
+            context, url, headers, origins, extensions, token=token, timeout=timeout
         )
-        key_name = value_source(context, "api_key", "--api-key", "COREASON_API_KEY")
+        from_environment = is_from_environment(context, "api_key")
+        key_name = "COREASON_API_KEY" if from_environment else "--api-key"
         options = InspectOptions(agent, api_key, key_name)
         with redacting(*options.secrets):
             target = find_target(options, protocol)
@@ -130,9 +110,9 @@ def _serve(target: "CAPTarget | A2ATarget", host: str, port: int, *, opens: bool
     from ..server.run import serve_asgi
 
     token = secrets.token_urlsafe(32)
-    with _listening(host, port) as sockets:
-        address = host_port(host, sockets[0].getsockname()[1])
-        page = f"http://{address}/#token={token}"
+    address = ListenAddress(host, port)
+    with address.listening(shared=False) as sockets:
+        page = f"{address.url(sockets[0].getsockname()[1])}/#token={token}"
 
         def started() -> None:
             print_stdout(
@@ -145,16 +125,3 @@ def _serve(target: "CAPTarget | A2ATarget", host: str, port: int, *, opens: bool
         # Logging is set up already, so uvicorn must not change it.
         app = Inspector(target, token)
         serve_asgi(app, sockets, on_started=started, log_config=None, log_level=None)
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[list[socket.socket]]:
-    from ..server import listen_all
-
-    with listen_errors(host, port):
-        sockets = listen_all(host, port)
-    try:
-        yield sockets
-    finally:
-        for sock in sockets:
-            sock.close()

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from ._user_folders import user_file
-from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
+from .exits import ExitCode, Failure, epilog, exit_codes, reason_of
 from .output import print_stderr, print_stdout, show_rows
 
 __all__ = [
@@ -194,7 +194,7 @@ def load_profiles() -> ProfileFile:
             raise _failure(path, f"there is no such file (see {CONFIG_VARIABLE})") from None
         return ProfileFile(path)
     except OSError as error:
-        raise _failure(path, (error.strerror or str(error)).lower()) from None
+        raise _failure(path, reason_of(error)) from None
     if len(data) > _MAX_BYTES:
         raise _failure(path, "the file is larger than 1 MiB")
     private = os.name == "nt" or not mode & _OTHERS
@@ -268,8 +268,8 @@ def _first_line(profile: UserProfile, command: Sequence[str]) -> str:
         reason = f"{command[0]} did not end within {_COMMAND_TIMEOUT:g} seconds"
         raise _key_failure(profile, f"api_key_command: {reason}") from None
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise _key_failure(profile, f"api_key_command: {command[0]}: {reason}") from None
+        reason = f"{command[0]}: {reason_of(error)}"
+        raise _key_failure(profile, f"api_key_command: {reason}") from None
     if done.returncode:
         reason = f"{command[0]} ended with exit code {done.returncode}"
         raise _key_failure(profile, f"api_key_command: {reason}")
@@ -332,14 +332,7 @@ def _target(name: str, table: Mapping[str, Any]) -> str:
 
 # The command
 
-PROFILES_EPILOG = f"""\
-\b
-Examples:
-  coreason profiles
-  coreason profiles --path
-
-{EXIT_CODES_HINT}
-"""
+PROFILES_EPILOG = epilog("coreason profiles", "coreason profiles --path")
 
 
 def profiles(

@@ -9,35 +9,25 @@ import typer
 from coreason_client import ArgumentError
 
 from ._options import parse_duration, usage_error
-from .exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
-from .output import open_output, print_stdout
+from .exits import EXIT_CODES_HINT, ExitCode, Failure, epilog, exit_codes
+from .output import print_json, print_stdout
 from .serve._options import STORE_VARIABLE
 
 __all__ = ["BACKUP_EPILOG", "UPGRADE_EPILOG", "app"]
 
-BACKUP_EPILOG = f"""\
-\b
-Examples:
-  coreason store backup streams-monday.db --store sqlite:streams.db
-  COREASON_STORE=sqlite:/data/streams.db coreason store backup /backup/streams.db
+BACKUP_EPILOG = epilog(
+    "coreason store backup streams-monday.db --store sqlite:streams.db",
+    "COREASON_STORE=sqlite:/data/streams.db coreason store backup /backup/streams.db",
+    about="To restore it: stop the server, move the store and its -wal file away, copy the backup "
+    "to the place of the store, and start the server.",
+)
 
-To restore it: stop the server, move the store and its -wal file away, copy the backup to the place
-of the store, and start the server.
-
-{EXIT_CODES_HINT}
-"""
-
-UPGRADE_EPILOG = f"""\
-\b
-Examples:
-  coreason store upgrade postgresql://coreason_owner@db.example/agents
-  coreason store upgrade postgresql://coreason_owner@db.example/agents --schema trips
-
-Other users of this machine can see a password in the process list: put the URL into COREASON_STORE,
-or the password into PGPASSWORD or ~/.pgpass.
-
-{EXIT_CODES_HINT}
-"""
+UPGRADE_EPILOG = epilog(
+    "coreason store upgrade postgresql://coreason_owner@db.example/agents",
+    "coreason store upgrade postgresql://coreason_owner@db.example/agents --schema trips",
+    about="Other users of this machine can see a password in the process list: put the URL into "
+    "COREASON_STORE, or the password into PGPASSWORD or ~/.pgpass.",
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,7 +48,6 @@ def backup(
             envvar=STORE_VARIABLE,
             metavar="sqlite:PATH",
             help="The store, as it is given to coreason serve.",
-            show_default=False,
         ),
     ] = None,
     timeout: Annotated[
@@ -81,8 +70,7 @@ def backup(
         source = _sqlite_path(store)
         size = _copied_bytes(source, file, timeout)
         if as_json:
-            result = {"store": str(source), "file": str(file), "bytes": size}
-            open_output(as_json=True).record(lambda: json.dumps(result))
+            print_json(json.dumps({"store": str(source), "file": str(file), "bytes": size}))
         else:
             print_stdout(f"Copied {source} to {file}, {size:,} bytes.")
 
@@ -95,7 +83,6 @@ def upgrade(
             envvar=STORE_VARIABLE,
             metavar="URL",
             help="The database, such as postgresql://USER@HOST/DATABASE.",
-            show_default=False,
         ),
     ],
     schema: Annotated[
@@ -111,8 +98,7 @@ def upgrade(
     with exit_codes():
         version = _upgraded_version(url, schema)
         if as_json:
-            result = {"schema": schema, "version": version}
-            open_output(as_json=True).record(lambda: json.dumps(result))
+            print_json(json.dumps({"schema": schema, "version": version}))
         else:
             print_stdout(f"The schema {schema} has version {version}.")
 

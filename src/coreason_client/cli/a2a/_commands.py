@@ -1,8 +1,7 @@
 """The groups of `coreason a2a`, and what its commands share: options, files, running."""
 
 import inspect
-import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
@@ -13,9 +12,9 @@ from coreason_client import CoreasonError
 
 from .._logs import show_logs
 from .._options import Verbose, is_from_environment
-from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
+from ..exits import ExitCode, Failure, epilog, exit_codes
 from ..profiles import complete_profile, looks_like_name
-from ._agent import AgentOptions, parse_headers, redacting
+from ._agent import AgentOptions, agent_of_profile, parse_headers, redacting
 
 # The A2A client is imported when a command runs, so that other commands start faster.
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from ._files import SavedFiles
 
-    Operation: TypeAlias = Callable[[A2AClient], Generator[Event]]
+    Operation: TypeAlias = Callable[[A2AClient], Iterable[Event]]
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="ID of the task.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print protocol JSON, one object per line.")]
@@ -42,7 +41,6 @@ Token = Annotated[
         envvar="COREASON_A2A_TOKEN",
         metavar="TOKEN",
         help="Bearer token, or another credential that the card requires.",
-        show_default=False,
     ),
 ]
 Headers = Annotated[
@@ -51,7 +49,6 @@ Headers = Annotated[
         "--header",
         metavar="'NAME: VALUE'",
         help="Header for every request; its value is treated as a secret. Repeatable.",
-        show_default=False,
     ),
 ]
 _Timeout = Annotated[
@@ -68,16 +65,12 @@ Origins = Annotated[
         "--interface-origin",
         metavar="ORIGIN",
         help="Origin that the card may refer to, such as https://api.example; repeatable.",
-        show_default=False,
     ),
 ]
 Extensions = Annotated[
     list[str] | None,
     typer.Option(
-        "--extension",
-        metavar="URI",
-        help="URI of a protocol extension to request; repeatable.",
-        show_default=False,
+        "--extension", metavar="URI", help="URI of a protocol extension to request; repeatable."
     ),
 ]
 _OPTIONS: dict[str, tuple[Any, Any]] = {  # of every command: annotation and default
@@ -90,12 +83,6 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {  # of every command: annotation and def
 }
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
-
-
-def epilog(examples: Sequence[str]) -> str:
-    """Return the text below the help of a command: its examples and the exit codes."""
-    lines = "\n".join(f"  {example}" for example in examples)
-    return f"\b\nExamples:\n{lines}\n\n{EXIT_CODES_HINT}"
 
 
 def agent_command(
@@ -113,9 +100,11 @@ def agent_command(
         def command(context: typer.Context, **values: Any) -> None:
             with exit_codes():
                 # Logs must not be mixed with the answer unless -v asks for them.
-                show_logs(values.pop("verbose"), default_level=logging.CRITICAL)
+                show_logs(values.pop("verbose"))
                 options = {name: values.pop(name, None) for name in _OPTIONS if name != "verbose"}
-                agent = _agent(context, values.pop("url"), options)
+                agent = given_agent(context, values.pop("url"), **options)
+                if looks_like_name([agent.url]):
+                    agent = agent_of_profile(agent)
                 with redacting(*agent.secrets), _naming_token():
                     function(agent, **values)
 
@@ -124,7 +113,7 @@ def agent_command(
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         name = function.__name__.rstrip("_")
-        group.command(name, epilog=epilog(examples))(command)
+        group.command(name, epilog=epilog(*examples))(command)
         return function
 
     return decorate
@@ -159,27 +148,22 @@ def _parameters(function: Callable[..., None], names: Sequence[str]) -> list[ins
     ]
 
 
-def _agent(context: typer.Context, url: str, options: dict[str, Any]) -> AgentOptions:
-    """Return the options to reach an agent; `url` may be the name of a profile.
+def given_agent(
+    context: typer.Context, url: str, headers: Any, origins: Any, extensions: Any, **others: Any
+) -> AgentOptions:
+    """Return the options to reach an agent, as they are given.
 
     Raises:
-        Failure: the profile is invalid.
+        ArgumentError: an option is invalid; the message contains no secret.
     """
-    from_environment = is_from_environment(context, "token")
-    agent = AgentOptions(
+    return AgentOptions(
         url,
-        options["token"],
-        parse_headers(options["headers"] or ()),
-        options["timeout"],
-        tuple(options["origins"] or ()),
-        tuple(options["extensions"] or ()),
-        token_from_option=not from_environment,
+        headers=parse_headers(headers or ()),
+        origins=tuple(origins or ()),
+        extensions=tuple(extensions or ()),
+        token_from_option=not is_from_environment(context, "token"),
+        **others,
     )
-    if not looks_like_name([url]):
-        return agent
-    from ._agent import agent_of_profile
-
-    return agent_of_profile(agent)
 
 
 # The groups
@@ -205,20 +189,20 @@ PUSH_EXAMPLES = (
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog=epilog(EXAMPLES),
+    epilog=epilog(*EXAMPLES),
     help="Talk to agents that use the A2A protocol, version 0.3 or 1.0.",
 )
 task = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog=epilog(TASK_EXAMPLES),
+    epilog=epilog(*TASK_EXAMPLES),
     help="Show, cancel or watch a task of an agent.",
 )
 
 push = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog=epilog(PUSH_EXAMPLES),
+    epilog=epilog(*PUSH_EXAMPLES),
     help="Add, list or remove the webhooks of a task.",
 )
 app.add_typer(task, name="task")
@@ -229,8 +213,7 @@ app.add_typer(push, name="push")
 
 
 Save = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Folder for the files of the answer.", show_default=False),
+    Path | None, typer.Option(metavar="DIR", help="Folder for the files of the answer.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="With --save: replace existing files.")]
 

@@ -20,7 +20,7 @@ from coreason_client.a2a import (
 )
 
 from .._text import as_local_time, shortened
-from ..output import Output, open_output, show_table
+from ..output import Output, print_json, show_table
 from ._ids import state_name
 
 SaveFile: TypeAlias = Callable[[Part, str | None], str]
@@ -206,7 +206,7 @@ def _kind_of(event: Event) -> str:
 def show_card(card: AgentCard, *, as_json: bool) -> None:
     """Show an agent card."""
     if as_json:
-        open_output(as_json=True).record(card.to_json)
+        print_json(card.to_json())
     else:
         show_table(f"{card.name} {card.version}", card.description, list(_rows(card)))
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from coreason_client.a2a import Part
 
 from .._attached import Attached, read_attached, type_of_name
-from ..exits import ExitCode, Failure
+from ..exits import ExitCode, Failure, reason_of
 
 _MAX_NAME_BYTES = 200
 _UNSAFE = re.compile(r"[^\w .,()+=@~#%&!\[\]{}^$;-]|[\x00-\x1f\x7f]")
@@ -55,8 +55,7 @@ class SavedFiles:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise Failure(f"--save {folder}: {reason}", ExitCode.USAGE) from None
+            raise Failure(f"--save {folder}: {reason_of(error)}", ExitCode.USAGE) from None
 
     def save(self, part: Part, name: str | None) -> str:
         """Store the content of a part; return where it is, or the reason why it is not stored."""
@@ -66,8 +65,7 @@ class SavedFiles:
         except ValueError:
             return self._failed(f"the file {chosen} is not valid base64", ExitCode.PROTOCOL)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            return self._failed(f"{self._folder / chosen}: {reason}", ExitCode.FAILED)
+            return self._failed(f"{self._folder / chosen}: {reason_of(error)}", ExitCode.FAILED)
         self._written.add(path)
         self.paths.append(path)
         return f"saved as {path}"

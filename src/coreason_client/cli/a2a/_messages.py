@@ -1,6 +1,6 @@
 """`coreason a2a card`, `send`, `stream` and `chat`."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -66,13 +66,13 @@ def send(
 
     If the agent asks a question, the last line is the command that answers it.
     """
-
-    def operation(client: "A2AClient", message: "Message") -> "Generator[Event]":
-        yield client.send_message(message)
-
     message = _message(arguments, attach, context_id, task_id)
     files = saved_files(save, force=force)
-    run(agent, lambda client: operation(client, message(client)), "send", files, as_json=as_json)
+
+    def operation(client: "A2AClient") -> "Iterator[Event]":
+        yield client.send_message(message(client))
+
+    run(agent, operation, "send", files, as_json=as_json)
 
 
 @agent_command(
@@ -98,14 +98,13 @@ def stream(
     A lost connection is replaced, and the stream continues without loss. If the agent asks a
     question, the last line is the command that answers it.
     """
-
-    def operation(client: "A2AClient", message: "Message") -> "Generator[Event]":
-        with client.send_message_stream(message) as events:
-            yield from events
-
     message = _message(arguments, attach, context_id, task_id)
     files = saved_files(save, force=force)
-    run(agent, lambda client: operation(client, message(client)), "stream", files, as_json=as_json)
+
+    def operation(client: "A2AClient") -> "Iterator[Event]":
+        return client.send_message_stream(message(client))
+
+    run(agent, operation, "stream", files, as_json=as_json)
 
 
 @agent_command(

@@ -11,8 +11,8 @@ import typer
 from coreason_client import ArgumentError
 
 from ..._http._checks import VISIBLE, check_headers, check_key, check_url
-from ..exits import ExitCode, Failure
-from ..output import open_output, print_stderr, show_rows
+from ..exits import ExitCode, Failure, reason_of
+from ..output import print_json, print_stderr, show_list
 from ._agent import AgentOptions, redacting
 from ._commands import PUSH_EXAMPLES, AsJson, TaskId, agent_command, push
 
@@ -39,7 +39,6 @@ def add(
             metavar="FILE",
             help="File with the token that notifications carry in X-A2A-Notification-Token; "
             "otherwise COREASON_A2A_PUSH_TOKEN is used.",
-            show_default=False,
         ),
     ] = None,
     scheme: Annotated[
@@ -51,7 +50,6 @@ def add(
             metavar="FILE",
             help="File with the credentials that notifications carry in Authorization; "
             "otherwise COREASON_A2A_PUSH_CREDENTIALS is used.",
-            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -69,11 +67,7 @@ def add(
     )
     config = webhook_config(task_id, webhook, config_id, token, scheme, credentials)
     # The agent may quote the request in an error.
-    with (
-        redacting(token, credentials),
-        connect(agent) as client,
-        agent_errors(),
-    ):
+    with redacting(token, credentials), connect(agent) as client, agent_errors():
         _show([client.create_push_config(config.task_id or "", config)], as_json=as_json)
 
 
@@ -103,20 +97,13 @@ def remove(
     with connect(agent) as client, agent_errors():
         client.delete_push_config(task_id, config_id)
     if as_json:
-        removed = json.dumps({"taskId": task_id, "id": config_id})
-        open_output(as_json=True).record(lambda: removed)
+        print_json(json.dumps({"taskId": task_id, "id": config_id}))
     else:
         print_stderr(f"removed webhook {config_id}")
 
 
 def _show(configs: "Sequence[TaskPushNotificationConfig]", *, as_json: bool) -> None:
-
-    if as_json:
-        output = open_output(as_json=True)
-        for config in configs:
-            output.record(without_secrets(config).to_json)
-    else:
-        show_rows(map(webhook_row, configs))
+    show_list(configs, lambda one: without_secrets(one).to_json(), webhook_row, as_json=as_json)
 
 
 # The configuration of a webhook, from options, and as it is shown.
@@ -141,8 +128,7 @@ def read_secret(
         with file.open("rb") as opened:
             data = opened.read(_MAX_BYTES + 1)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Failure(f"{option} {file}: {reason}", ExitCode.USAGE) from None
+        raise Failure(f"{option} {file}: {reason_of(error)}", ExitCode.USAGE) from None
     if len(data) > _MAX_BYTES:
         raise Failure(f"{option} {file}: the file is larger than 64 KiB", ExitCode.USAGE)
     return _checked_secret(f"{option} {file}", data.decode("utf-8", "replace").strip())

@@ -160,11 +160,7 @@ class AgentPartner:
             self._ask(text, attached, reader, sending)
 
     def _ask(
-        self,
-        text: str,
-        attached: Sequence[Attached],
-        reader: LineReader | None,
-        sending: Executor,
+        self, text: str, attached: Sequence[Attached], reader: LineReader | None, sending: Executor
     ) -> None:
         def status() -> str:
             seen = view.presenter

@@ -1,7 +1,8 @@
 """`coreason a2a list`, `cancel` and `task`."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from coreason_client import ArgumentError
 
-from ..output import open_output, print_stderr, show_rows
+from ..output import print_stderr, show_list
 from ._agent import AgentOptions
 from ._commands import (
     TASK_EXAMPLES,
@@ -26,7 +27,7 @@ from ._commands import (
 
 # The A2A client is imported when a command runs, so that other commands start faster.
 if TYPE_CHECKING:
-    from coreason_client.a2a import A2AClient, Event, Task
+    from coreason_client.a2a import Task
 
 _MAX_PAGE = 100  # the largest page of the protocol
 
@@ -51,15 +52,16 @@ def get(
     files = saved_files(save, force=force)
     with connect(agent) as client:
         view = AnswerView(agent, as_json=as_json, tracks_task=False, files=files)
-        view.show(_get(client, checked))
+        view.show(_one(partial(client.get_task, checked)))
     view.raise_if_failed()
     status = view.presenter.status
     if status is not None and status.is_interrupted:
         view.print_next_step("send")
 
 
-def _get(client: "A2AClient", task_id: str) -> "Generator[Event]":
-    yield client.get_task(task_id)
+def _one(call: "Callable[[], Task]") -> "Iterator[Task]":
+    """Yield what a call returns, which is made when the output is open."""
+    yield call()
 
 
 @agent_command(task, TASK_EXAMPLES[1:2])
@@ -77,12 +79,8 @@ def watch(
     from ._ids import checked_id
 
     checked = checked_id("TASK", task_id)
-
-    def operation(client: "A2AClient") -> "Generator[Event]":
-        with client.resubscribe(checked) as events:
-            yield from events
-
-    run(agent, operation, "stream", saved_files(save, force=force), as_json=as_json)
+    files = saved_files(save, force=force)
+    run(agent, lambda client: client.resubscribe(checked), "stream", files, as_json=as_json)
 
 
 @agent_command(app, ("coreason a2a cancel https://agent.example 6f1d",))
@@ -96,11 +94,7 @@ def cancel(agent: AgentOptions, task_id: TaskId, as_json: AsJson = False) -> Non
     checked = checked_id("TASK", task_id)
     with connect(agent) as client:
         view = AnswerView(agent, as_json=as_json, tracks_task=False)
-        view.show(_cancel(client, checked))
-
-
-def _cancel(client: "A2AClient", task_id: str) -> "Generator[Event]":
-    yield client.cancel_task(task_id)
+        view.show(_one(partial(client.cancel_task, checked)))
 
 
 @agent_command(
@@ -114,8 +108,7 @@ def _cancel(client: "A2AClient", task_id: str) -> "Generator[Event]":
 def list_(
     agent: AgentOptions,
     context_id: Annotated[
-        str | None,
-        typer.Option("--context", metavar="ID", help="Only tasks of this conversation."),
+        str | None, typer.Option("--context", metavar="ID", help="Only tasks of this conversation.")
     ] = None,
     state: Annotated[
         str | None,
@@ -129,7 +122,7 @@ def list_(
     Each with its ID, state, time of the last change, and first words. Needs protocol 1.0.
     """
     from ._connect import agent_errors, connect
-    from ._events import parse_state
+    from ._events import parse_state, task_row
     from ._ids import MessageIds
 
     if limit < 1:
@@ -141,18 +134,7 @@ def list_(
         found = client.iter_tasks(
             context_id=context_id, status=status, page_size=min(limit + 1, _MAX_PAGE)
         )
-        _show_tasks(islice(found, limit), as_json=as_json)
+        row = partial(task_row, local_time=sys.stdout.isatty())
+        show_list(islice(found, limit), lambda one: one.to_json(), row, as_json=as_json)
         if next(found, None) is not None:
             print_stderr(f"there are more tasks than --limit {limit}")
-
-
-def _show_tasks(tasks: "islice[Task]", *, as_json: bool) -> None:
-    from ._events import task_row
-
-    if as_json:
-        output = open_output(as_json=True)
-        for found in tasks:
-            output.record(found.to_json)
-    else:
-        local_time = sys.stdout.isatty()
-        show_rows(task_row(found, local_time=local_time) for found in tasks)

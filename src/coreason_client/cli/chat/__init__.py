@@ -1,9 +1,9 @@
 """`coreason chat`: one question to an agent, or a conversation."""
 
-import logging
 import random
 import sys
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -12,15 +12,10 @@ import typer
 from .._logs import show_logs
 from .._options import is_from_environment, set_parameters
 from .._question import question
-from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
+from ..exits import ExitCode, Failure, epilog, exit_codes
 from ..output import print_dimmed, print_stderr
-from ..profiles import (
-    load_profiles,
-    looks_like_name,
-    profile_key,
-    split_profile,
-)
-from ._settings import ChatOptions, ChatSettings, GivenSettings, resolve
+from ..profiles import load_profiles, looks_like_name, profile_key, split_profile
+from ._settings import ChatOptions, ChatSettings, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,23 +25,18 @@ if TYPE_CHECKING:
 
 __all__ = ["chat"]
 
-EPILOG = f"""\
-\b
-Examples:
-  coreason chat "How do I resume a stream?"
-  git diff | coreason chat "Explain this change:"
-  coreason chat --url http://127.0.0.1:8000 --json "Hello" | jq .op
-  coreason chat --chaos --seed 7 "What happens when the network fails?"
-  coreason chat --chaos --kill "What happens when the agent dies?"
-  coreason chat --llm gpt-4o --system "Answer in one sentence."
-  coreason chat -a report.pdf "Summarise this."
-  coreason chat --url http://127.0.0.1:8000 --conversation team --follow
-  coreason chat prod "Hello"
-
-A first word that is the name of a profile selects it; coreason profiles lists them.
-
-{EXIT_CODES_HINT}
-"""
+EPILOG = epilog(
+    'coreason chat "How do I resume a stream?"',
+    'git diff | coreason chat "Explain this change:"',
+    'coreason chat --url http://127.0.0.1:8000 --json "Hello" | jq .op',
+    'coreason chat --chaos --seed 7 "What happens when the network fails?"',
+    'coreason chat --chaos --kill "What happens when the agent dies?"',
+    'coreason chat --llm gpt-4o --system "Answer in one sentence."',
+    'coreason chat -a report.pdf "Summarise this."',
+    "coreason chat --url http://127.0.0.1:8000 --conversation team --follow",
+    'coreason chat prod "Hello"',
+    about="A first word that is the name of a profile selects it; coreason profiles lists them.",
+)
 
 
 def chat(context: typer.Context, **values: Any) -> None:
@@ -58,7 +48,7 @@ def chat(context: typer.Context, **values: Any) -> None:
     options = ChatOptions(**values)
     with exit_codes():
         # Logs must not be mixed with the answer unless -v asks for them.
-        show_logs(options.verbose, default_level=logging.CRITICAL)
+        show_logs(options.verbose)
         _check_chaos(options)
         _check_follow(options)
         if options.conversation == "":
@@ -92,18 +82,14 @@ def _resolve_settings(
     to_guide = name is None and options.url is None and options.llm is None
     if to_guide and len(texts) == 1 and looks_like_name(texts) and load_profiles().tables:
         print_dimmed(f"There is no profile {texts[0]!r}: it is asked as a question.")
-    settings = resolve(
-        GivenSettings(
-            **_by_source(context, "url", options.url),
-            **_by_source(context, "api_key", options.api_key),
-            llm=options.llm,
-            system=options.system,
-            timeout=options.timeout,
-            max_retries=options.max_retries,
-        ),
-        None if name is None else load_profiles().get(name),
-        profile_key,
-    )
+    env = {
+        one: getattr(options, one)
+        for one in ("url", "api_key")
+        if is_from_environment(context, one)
+    }
+    profile = None if name is None else load_profiles().get(name)
+    not_given: dict[str, Any] = dict.fromkeys(env)
+    settings = resolve(replace(options, **not_given), env, profile, profile_key)
     if options.kill and settings.url is not None:
         raise Failure(
             f"--kill and {settings.names['base_url']} cannot be used together: only the built-in "
@@ -116,7 +102,7 @@ def _resolve_settings(
 @contextmanager
 def _open_service(options: ChatOptions, settings: ChatSettings) -> "Iterator[ChatService]":
     """Connect to the service; without a URL it is started first, and stopped at the end."""
-    from ._service import connect, serve_killable
+    from ._service import connect, serve_agent, serve_killable
 
     with ExitStack() as stack:
         seed = _seed(options) if options.chaos else None
@@ -128,7 +114,10 @@ def _open_service(options: ChatOptions, settings: ChatSettings) -> "Iterator[Cha
             )
             url, key = killer.url, killer.key
         elif url is None:
-            url, key = stack.enter_context(_serve_locally(settings, as_json=options.as_json))
+            at_reading_speed = sys.stdout.isatty() and not options.as_json
+            url, key = stack.enter_context(
+                serve_agent(settings.llm, settings.system, at_reading_speed=at_reading_speed)
+            )
         # A cut before the first packet of a connection counts as a retry without progress.
         retries = 10 if settings.max_retries is None and options.chaos else settings.max_retries
         yield stack.enter_context(
@@ -142,11 +131,6 @@ def _open_service(options: ChatOptions, settings: ChatSettings) -> "Iterator[Cha
                 killer=killer,
             )
         )
-
-
-def _by_source(context: typer.Context, name: str, value: str | None) -> dict[str, str | None]:
-    """Return the value under the name of an option, or under that of an environment variable."""
-    return {f"env_{name}" if is_from_environment(context, name) else name: value}
 
 
 def _text(texts: list[str], attach: "Sequence[str]") -> str | None:
@@ -187,16 +171,6 @@ def _talk(
     )
     name = settings.url or settings.llm or "the built-in guide"
     converse(partner, name, as_json=as_json, attached=attached)
-
-
-def _serve_locally(
-    settings: ChatSettings, *, as_json: bool
-) -> AbstractContextManager[tuple[str, str]]:
-    from ._service import serve_built_in, serve_model
-
-    if settings.llm is not None:
-        return serve_model(settings.llm, settings.system)
-    return serve_built_in(at_reading_speed=sys.stdout.isatty() and not as_json)
 
 
 def _check_chaos(options: ChatOptions) -> None:

@@ -1,7 +1,6 @@
 """A durable agent in a child process that is killed and started again."""
 
 import json
-import logging
 import os
 import random
 import secrets
@@ -23,6 +22,7 @@ from typing import IO, TYPE_CHECKING
 from coreason_manifest.definitions._base import utc_now
 from coreason_manifest.definitions.presentation import ClosePacket, Packet
 
+from .._load import model_agent
 from .._logs import show_logs
 from ..exits import Failure
 from ..output import print_stderr, print_stdout
@@ -71,12 +71,7 @@ class AgentProcess:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._copier: threading.Thread | None = None
-        self.url = url
-
-    @property
-    def key(self) -> str:
-        """The API key of the agent."""
-        return self._settings.key
+        self.url, self.key = url, settings.key
 
     def start(self) -> None:
         """Start the process, and wait until it serves.
@@ -135,22 +130,8 @@ class AgentKiller:
 
     def __init__(self, process: AgentProcess, seed: int) -> None:
         self._process = process
-        self._kills = Kills(seed)
-
-    @property
-    def url(self) -> str:
-        """The URL of the agent."""
-        return self._process.url
-
-    @property
-    def key(self) -> str:
-        """The API key of the agent."""
-        return self._process.key
-
-    @property
-    def count(self) -> int:
-        """The number of kills so far."""
-        return self._kills.count
+        self.url, self.key = process.url, process.key
+        self.kills = Kills(seed)
 
     def begin_answer(self) -> None:
         """Begin an answer.
@@ -159,7 +140,7 @@ class AgentKiller:
             Failure: the agent does not run, and does not start.
         """
         self._process.ensure_started()
-        self._kills.begin_answer()
+        self.kills.begin_answer()
 
     def received(self, packet: Packet) -> None:
         """Kill the agent if this is the time, and wait until it serves again.
@@ -167,10 +148,10 @@ class AgentKiller:
         Raises:
             Failure: it does not start again.
         """
-        if isinstance(packet, ClosePacket) or not self._kills.is_due(packet.seq, packet.t):
+        if isinstance(packet, ClosePacket) or not self.kills.is_due(packet.seq, packet.t):
             return
         self._process.kill()
-        self._kills.record(utc_now())
+        self.kills.record(utc_now())
         self._process.start()
 
 
@@ -275,11 +256,11 @@ def main() -> None:
     """Serve the agent; the process ends by a signal or with its parent."""
     settings = AgentSettings.from_line(sys.stdin.buffer.readline())
     threading.Thread(target=_exit_with_parent, args=[settings.folder], daemon=True).start()
-    show_logs(settings.verbose, default_level=logging.CRITICAL)
+    show_logs(settings.verbose)
     from ...server import AgentApp, SQLiteStreamLog, serve
 
     app = AgentApp(
-        _agent(settings.llm, settings.system),
+        own_agent(settings.llm, settings.system),
         log=SQLiteStreamLog(Path(settings.folder, "streams.db")),
         api_keys=[settings.key],
         agent_id="guide" if settings.llm is None else "llm",
@@ -298,13 +279,19 @@ def main() -> None:
     serve(app, sockets=[sock], callback_notify=report_ready, log_config=None, log_level=None)
 
 
-def _agent(llm: str | None, system: str | None) -> "Agent":
+def own_agent(
+    llm: str | None, system: str | None, seconds_per_word: float = SECONDS_PER_WORD
+) -> "Agent":
+    """Return a model, or the built-in guide with a pause after each word.
+
+    Raises:
+        MissingExtraError, Failure: as `model_agent`.
+    """
     if llm is None:
         from ...agents.guide import paced
 
-        return paced(SECONDS_PER_WORD)
-    from .._load import model_agent
-
+        return paced(seconds_per_word)
+    # The user also runs the agent, so the details of its errors may be shown.
     return model_agent(llm, system, tell_errors=True)
 
 

@@ -29,10 +29,7 @@ def follow(service: ChatService, conversation: str, *, as_json: bool) -> None:
         CAPError, Failure: the conversation cannot be followed.
     """
     try:
-        with (
-            explained(service.url),
-            service.client.follow_conversation(conversation) as packets,
-        ):
+        with explained(service.url), service.client.follow_conversation(conversation) as packets:
             for first in packets:
                 answer = _answer(first, packets)
                 with PacketPresenter(open_output(as_json=as_json)) as presenter:

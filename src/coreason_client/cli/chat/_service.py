@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -20,10 +20,7 @@ from .._load import require_server
 from .._options import usage_error
 from ..exits import ExitCode, Failure
 from ..output import print_dimmed, print_stderr
-from ._agent_process import SECONDS_PER_WORD, AgentKiller, agent_process
-
-if TYPE_CHECKING:
-    from ...agents.llm import Agent
+from ._agent_process import SECONDS_PER_WORD, AgentKiller, agent_process, own_agent
 
 # The client requires a key; a service without keys accepts any.
 _NO_KEY = "anonymous"
@@ -70,7 +67,7 @@ class ChatService:
 
     def kills(self) -> int:
         """Return how many times the agent was killed."""
-        return 0 if self.killer is None else self.killer.count
+        return 0 if self.killer is None else self.killer.kills.count
 
     def read_directly(self, request: ServiceRequest) -> list[Any]:
         """Read the whole answer to a request again, without the proxy."""
@@ -79,33 +76,31 @@ class ChatService:
 
 
 @contextmanager
-def serve_built_in(*, at_reading_speed: bool) -> Iterator[tuple[str, str]]:
-    """Serve the built-in agent while the block runs; yield its URL and its key.
-
-    Raises:
-        MissingExtraError: the server kit is not installed.
-    """
-    require_server("the built-in agent")
-    from ...agents.guide import guide, paced
-
-    with _serve(paced(SECONDS_PER_WORD) if at_reading_speed else guide, "guide") as url_and_key:
-        yield url_and_key
-
-
-@contextmanager
-def serve_model(name: str, system: str | None) -> Iterator[tuple[str, str]]:
-    """Serve a model as an agent while the block runs; yield its URL and its key.
+def serve_agent(
+    llm: str | None, system: str | None, *, at_reading_speed: bool
+) -> Iterator[tuple[str, str]]:
+    """Serve the built-in agent or a model while the block runs; yield its URL and its key.
 
     Raises:
         MissingExtraError: the server kit or the AI client is not installed.
         Failure: the model has no key, or an environment variable is invalid.
     """
-    require_server("--llm")
-    from .._load import model_agent
+    require_server("the built-in agent" if llm is None else "--llm")
+    from ...server import AgentApp, running
 
-    # The user also runs the agent, so the details of its errors may be shown.
-    with _serve(model_agent(name, system, tell_errors=True), "llm") as url_and_key:
-        yield url_and_key
+    agent = own_agent(llm, system, SECONDS_PER_WORD if at_reading_speed else 0)
+    _bypass_proxies("127.0.0.1")
+    key = secrets.token_urlsafe(24)  # other users of this machine can reach the port
+    app = AgentApp(
+        agent,
+        api_keys=[key],
+        agent_id="guide" if llm is None else "llm",
+        drain_timeout=1,
+        cancel_grace=1,
+        max_body_bytes=_MAX_BODY_BYTES,
+    )
+    with running(app, log_config=None) as server:
+        yield server.url, key
 
 
 @contextmanager
@@ -122,31 +117,10 @@ def serve_killable(
     require_server("--kill")
     if sys.platform == "win32":
         raise Failure("--kill does not work on Windows, which has no SIGKILL", ExitCode.USAGE)
-    if llm is not None:
-        from .._load import model_agent
-
-        model_agent(llm, system, tell_errors=True)  # an error of it is reported by this process
+    own_agent(llm, system)  # an error of a model is reported by this process
     _bypass_proxies("127.0.0.1")
     with agent_process(llm, system, verbose=verbose) as process:
         yield AgentKiller(process, seed)
-
-
-@contextmanager
-def _serve(agent: "Agent", agent_id: str) -> Iterator[tuple[str, str]]:
-    from ...server import AgentApp, running
-
-    _bypass_proxies("127.0.0.1")
-    key = secrets.token_urlsafe(24)  # other users of this machine can reach the port
-    app = AgentApp(
-        agent,
-        api_keys=[key],
-        agent_id=agent_id,
-        drain_timeout=1,
-        cancel_grace=1,
-        max_body_bytes=_MAX_BODY_BYTES,
-    )
-    with running(app, log_config=None) as server:
-        yield server.url, key
 
 
 @contextmanager

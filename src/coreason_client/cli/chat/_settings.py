@@ -8,11 +8,9 @@ URL of a profile gets only that key or the one of `--api-key`.
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-import typer
-
-from .._options import Attach, System, Verbose, reject_system
+from .._options import Attach, System, Verbose, argument, flag, option, reject_system
 from ..exits import ExitCode, Failure
 from ..llm import complete_model
 from ..profiles import UserProfile, complete_profile, complete_profile_word
@@ -26,124 +24,64 @@ _TIMEOUT = 60.0
 class ChatOptions:
     """The values of all options of `coreason chat`; the help lists them in this order."""
 
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[PROFILE] [TEXT] [-]",
-            help="The name of a profile; the question; piped text is appended. - reads all of "
-            "stdin.",
-            show_default=False,
-            autocompletion=complete_profile_word,
-        ),
-    ] = None
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Profile with the settings of an agent or a model.",
-            show_default=False,
-            autocompletion=complete_profile,
-        ),
-    ] = None
-    url: Annotated[
-        str | None,
-        typer.Option(
-            envvar="COREASON_URL",
-            metavar="URL",
-            help="URL of the agent service. Without it, the built-in agent runs in this process.",
-            show_default=False,
-        ),
-    ] = None
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            envvar="COREASON_API_KEY",
-            metavar="KEY",
-            help="API key for --url.",
-            show_default=False,
-        ),
-    ] = field(default=None, repr=False)
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Talk to a model instead; its key is read from the environment or .env.",
-            show_default=False,
-            autocompletion=complete_model,
-        ),
-    ] = None
+    arguments: list[str] | None = argument(
+        metavar="[PROFILE] [TEXT] [-]",
+        help="The name of a profile; the question; piped text is appended. - reads all of stdin.",
+        autocompletion=complete_profile_word,
+    )
+    profile: str | None = option(
+        metavar="NAME",
+        help="Profile with the settings of an agent or a model.",
+        autocompletion=complete_profile,
+    )
+    url: str | None = option(
+        envvar="COREASON_URL",
+        metavar="URL",
+        help="URL of the agent service. Without it, the built-in agent runs in this process.",
+    )
+    api_key: str | None = option(
+        secret=True, envvar="COREASON_API_KEY", metavar="KEY", help="API key for --url."
+    )
+    llm: str | None = option(
+        metavar="MODEL",
+        help="Talk to a model instead; its key is read from the environment or .env.",
+        autocompletion=complete_model,
+    )
     system: System = None
     attach: Attach = None
-    conversation: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID", help="ID of the conversation to continue.", show_default="a new one"
-        ),
-    ] = None
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow",
-            help="Only show what is asked in --conversation, by anybody, and the answers, until "
-            "Ctrl-C.",
-        ),
-    ] = False
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the packets, one JSON object per line.")
-    ] = False
-    chaos: Annotated[
-        bool,
-        typer.Option(
-            "--chaos", help="Cut the connection repeatedly, and check that nothing gets lost."
-        ),
-    ] = False
-    kill: Annotated[
-        bool,
-        typer.Option(
-            "--kill",
-            help="With --chaos: also kill the process of the built-in agent or of --llm (SIGKILL), "
-            "and start it again.",
-        ),
-    ] = False
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Random seed for the cuts of --chaos and the kills of --kill.",
-            show_default="random, printed",
-        ),
-    ] = None
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Time without data after which a connection counts as lost.",
-            show_default="60",
-        ),
-    ] = None
-    max_retries: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Limit for reconnections in a row without a new packet.",
-            show_default="3, but retry for at least 30 s once an answer has begun; 10 with --chaos",
-        ),
-    ] = None
+    conversation: str | None = option(
+        metavar="ID", help="ID of the conversation to continue.", show_default="a new one"
+    )
+    follow: bool = flag(
+        "--follow",
+        help="Only show what is asked in --conversation, by anybody, and the answers, until "
+        "Ctrl-C.",
+    )
+    as_json: bool = flag("--json", help="Print the packets, one JSON object per line.")
+    chaos: bool = flag(
+        "--chaos", help="Cut the connection repeatedly, and check that nothing gets lost."
+    )
+    kill: bool = flag(
+        "--kill",
+        help="With --chaos: also kill the process of the built-in agent or of --llm (SIGKILL), "
+        "and start it again.",
+    )
+    seed: int | None = option(
+        metavar="N",
+        help="Random seed for the cuts of --chaos and the kills of --kill.",
+        show_default="random, printed",
+    )
+    timeout: float | None = option(
+        metavar="SECONDS",
+        help="Time without data after which a connection counts as lost.",
+        show_default="60",
+    )
+    max_retries: int | None = option(
+        metavar="N",
+        help="Limit for reconnections in a row without a new packet.",
+        show_default="3, but retry for at least 30 s once an answer has begun; 10 with --chaos",
+    )
     verbose: Verbose = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenSettings:
-    """The settings that are given; `env_…` are those of environment variables."""
-
-    url: str | None = None
-    env_url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    env_api_key: str | None = field(default=None, repr=False)
-    llm: str | None = None
-    system: str | None = None
-    timeout: float | None = None
-    max_retries: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,23 +103,33 @@ class ChatSettings:
 
 
 def resolve(
-    options: GivenSettings, profile: UserProfile | None, key_of: Callable[[UserProfile], str | None]
+    options: ChatOptions,
+    env: Mapping[str, str],
+    profile: UserProfile | None,
+    key_of: Callable[[UserProfile], str | None],
 ) -> ChatSettings:
-    """Return the settings; `key_of` returns the key of the profile and is called if it is needed.
+    """Return the settings.
+
+    `env` has the `url` and the `api_key` of environment variables, which `options` does not have.
+    `key_of` returns the key of the profile and is called if it is needed.
 
     Raises:
         Failure: the options contradict each other.
     """
     if options.url is not None and options.llm is not None:
         raise Failure("--url and --llm cannot be used together: give one of them", ExitCode.USAGE)
-    url, url_name = _url(options, profile)
+    url, url_name = _url(options, env, profile)
     llm = options.llm
     if llm is None and options.url is None and profile is not None:
         llm = profile.llm
     if llm is None:
         reject_system(options.system)
     from_profile = profile is not None and url_name == _key_name("url", profile)
-    key, key_name = _key(options, profile if from_profile else None, key_of)
+    key, key_name = options.api_key, "--api-key"
+    if key is None and profile is not None and from_profile:
+        key, key_name = key_of(profile), _key_name("api_key", profile)
+    elif key is None:
+        key, key_name = env.get("api_key"), "COREASON_API_KEY"
     timeout, timeout_name = _limit("timeout", options.timeout, profile)
     retries, retries_name = _limit("max_retries", options.max_retries, profile)
     system = options.system
@@ -204,7 +152,9 @@ def resolve(
     )
 
 
-def _url(options: GivenSettings, profile: UserProfile | None) -> tuple[str | None, str]:
+def _url(
+    options: ChatOptions, env: Mapping[str, str], profile: UserProfile | None
+) -> tuple[str | None, str]:
     """Return the URL and the name of what set it."""
     if options.url is not None:
         return options.url, "--url"
@@ -214,18 +164,7 @@ def _url(options: GivenSettings, profile: UserProfile | None) -> tuple[str | Non
         return profile.url, _key_name("url", profile)
     if profile is not None and profile.llm is not None:
         return None, "--url"
-    return options.env_url, "COREASON_URL"
-
-
-def _key(
-    options: GivenSettings, profile: UserProfile | None, key_of: Callable[[UserProfile], str | None]
-) -> tuple[str | None, str]:
-    """Return the key and the name of what set it; `profile` is the one that the URL is from."""
-    if options.api_key is not None:
-        return options.api_key, "--api-key"
-    if profile is not None:
-        return key_of(profile), _key_name("api_key", profile)
-    return options.env_api_key, "COREASON_API_KEY"
+    return env.get("url"), "COREASON_URL"
 
 
 def _limit(key: str, given: T | None, profile: UserProfile | None) -> tuple[T | None, str]:
@@ -239,7 +178,7 @@ def _key_name(key: str, profile: UserProfile) -> str:
     return f"{key} of profile {profile.name!r}"
 
 
-def _command(options: GivenSettings, profile: UserProfile | None) -> str:
+def _command(options: ChatOptions, profile: UserProfile | None) -> str:
     """Return the command; a key of the command line becomes a variable of the shell."""
     words = ["coreason", "chat"]
     if profile is not None:

@@ -1,7 +1,6 @@
 """`coreason llm logs`: the saved conversations."""
 
 import json
-import logging
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -14,22 +13,18 @@ from coreason_client import ArgumentError
 
 from .._logs import show_logs
 from .._text import as_local_time, shortened, usage_line
-from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
-from ..output import Output, open_output, print_stderr, show_rows
+from ..exits import ExitCode, Failure, epilog, exit_codes
+from ..output import Output, open_output, print_stderr, show_list
 from ._options import complete_conversation
 from ._turns import SavedTurn, Summary, text_of
 
-LOGS_EPILOG = f"""\
-\b
-Examples:
-  coreason llm logs
-  coreason llm logs -n 3 -q "commit message"
-  coreason llm logs --cid 3f9a
-  coreason llm logs --cid 3f9a --json | jq .usage
-  coreason llm logs --delete 3f9a
-
-{EXIT_CODES_HINT}
-"""
+LOGS_EPILOG = epilog(
+    "coreason llm logs",
+    'coreason llm logs -n 3 -q "commit message"',
+    "coreason llm logs --cid 3f9a",
+    "coreason llm logs --cid 3f9a --json | jq .usage",
+    "coreason llm logs --delete 3f9a",
+)
 
 
 def logs(
@@ -38,7 +33,6 @@ def logs(
         typer.Option(
             metavar="ID",
             help="Show this conversation; the beginning of its ID is enough.",
-            show_default=False,
             autocompletion=complete_conversation,
         ),
     ] = None,
@@ -47,18 +41,12 @@ def logs(
         typer.Option("-n", metavar="N", help="Number of conversations, or of turns; 0 shows all."),
     ] = 10,
     query: Annotated[
-        str,
-        typer.Option(
-            "-q", metavar="TEXT", help="Only those that contain this text.", show_default=False
-        ),
+        str, typer.Option("-q", metavar="TEXT", help="Only those that contain this text.")
     ] = "",
     delete: Annotated[
         str | None,
         typer.Option(
-            metavar="ID",
-            help="Delete this conversation.",
-            show_default=False,
-            autocompletion=complete_conversation,
+            metavar="ID", help="Delete this conversation.", autocompletion=complete_conversation
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one object per line.")] = False,
@@ -68,7 +56,7 @@ def logs(
     The latest is the first in the list, and the last turn of a conversation is at the end.
     """
     with exit_codes():
-        show_logs(0, default_level=logging.CRITICAL)
+        show_logs()
         if count < 0:
             raise ArgumentError("-n", "must be 0 or more", count)
         if delete is not None:
@@ -97,13 +85,8 @@ def _list(count: int, query: str, *, as_json: bool) -> None:
     # One more than the limit, to find out whether there are more.
     found = store.conversations(count + 1 if count else -1, query)
     listed = found[:count] if count else found
-    if as_json:
-        output = open_output(as_json=True)
-        for one in listed:
-            output.record(partial(summary_json, one))
-    else:
-        local_time = sys.stdout.isatty()
-        show_rows(summary_row(one, local_time=local_time) for one in listed)
+    row = partial(summary_row, local_time=sys.stdout.isatty())
+    show_list(listed, summary_json, row, as_json=as_json)
     if len(found) > len(listed):
         print_stderr(f"there are more conversations than -n {count}")
     elif not found:

@@ -1,7 +1,6 @@
 """`coreason llm models`: the models of a provider."""
 
 import json
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,22 +10,18 @@ import typer
 
 from .._logs import show_logs
 from .._options import BaseUrl, Verbose
-from ..exits import EXIT_CODES_HINT, exit_codes
-from ..output import open_output, print_stderr, show_rows
+from ..exits import epilog, exit_codes
+from ..output import print_stderr, show_list
 from ._options import complete_provider
 
 if TYPE_CHECKING:
     from coreason_client.llm import ModelInfo
 
-MODELS_EPILOG = f"""\
-\b
-Examples:
-  coreason llm models
-  coreason llm models anthropic
-  coreason llm models ollama --json | jq -r .id
-
-{EXIT_CODES_HINT}
-"""
+MODELS_EPILOG = epilog(
+    "coreason llm models",
+    "coreason llm models anthropic",
+    "coreason llm models ollama --json | jq -r .id",
+)
 
 
 def models(
@@ -49,15 +44,10 @@ def models(
     pipe: the name for --model, the tokens of the context and of an answer, and its name.
     """
     with exit_codes():
-        show_logs(verbose, default_level=logging.CRITICAL)
+        show_logs(verbose)
         found = _fetch(provider, base_url)
-        if as_json:
-            output = open_output(as_json=True)
-            for model in found:
-                output.record(partial(json.dumps, model, ensure_ascii=False))
-        else:
-            for_people = sys.stdout.isatty()
-            show_rows(model_row(model, provider, for_people=for_people) for model in found)
+        row = partial(model_row, provider=provider, for_people=sys.stdout.isatty())
+        show_list(found, partial(json.dumps, ensure_ascii=False), row, as_json=as_json)
         if not found:
             print_stderr("the provider lists no models")
 
@@ -67,7 +57,7 @@ def _fetch(provider: str | None, base_url: str | None) -> "Sequence[ModelInfo]":
 
     from .._load import create_client, with_option_names
 
-    client = create_client() if base_url is None else create_client(base_url=base_url)
+    client = create_client(base_url)
     from coreason_client.llm import LLMError
 
     async def fetch() -> "Sequence[ModelInfo]":

@@ -6,11 +6,10 @@ A problem with the saved conversations completes nothing: it must not disturb th
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated
 
 import typer
 
-from .._options import BaseUrl, Verbose
+from .._options import BaseUrl, Verbose, argument, flag, option
 from ..exits import Failure
 from ..profiles import complete_profile
 
@@ -77,113 +76,66 @@ def _matching(names: Iterable[str], incomplete: str) -> Iterator[str]:
 class AskOptions:
     """The values of all options of `coreason llm`; the help lists them in this order."""
 
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="The question, with or without quotes; piped text is appended. A last - reads "
-            "all of stdin.",
-            show_default=False,
-            autocompletion=complete_word,
-        ),
-    ] = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="Name of the model, or provider/name.",
-            show_default="that of the conversation, DEFAULT_MODEL, or gpt-4-turbo",
-            autocompletion=complete_model,
-        ),
-    ] = None
-    system: Annotated[
-        str | None,
-        typer.Option("--system", "-s", metavar="TEXT", help="System prompt.", show_default=False),
-    ] = None
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Profile with llm and system, which are used unless -m and -s are given.",
-            show_default=False,
-            autocompletion=complete_profile,
-        ),
-    ] = None
-    attach: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--attach",
-            "-a",
-            metavar="FILE|URL|-",
-            help="File, URL, or stdin (-) to attach: text, image, PDF, audio; repeatable.",
-            show_default=False,
-        ),
-    ] = None
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|JSON",
-            help="JSON schema; prints a JSON value that conforms to it.",
-            show_default=False,
-        ),
-    ] = None
-    tool: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="Python function that the model may call; repeatable.",
-            show_default=False,
-        ),
-    ] = None
-    mcp: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COMMAND|URL",
-            help="MCP server whose tools the model may call; repeatable.",
-            show_default=False,
-        ),
-    ] = None
-    continue_last: Annotated[
-        bool, typer.Option("--continue", "-c", help="Continue the last conversation.")
-    ] = False
-    cid: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="Continue this conversation; the beginning of its ID is enough.",
-            show_default=False,
-            autocompletion=complete_conversation,
-        ),
-    ] = None
-    no_log: Annotated[
-        bool,
-        typer.Option("--no-log", envvar=NO_LOG_VARIABLE, help="Do not save the conversation."),
-    ] = False
-    temperature: Annotated[
-        str,
-        typer.Option(
-            "--temperature",
-            "-t",
-            metavar="T",
-            help="Sampling temperature, 0 to 1, at some providers to 2; none uses the default of "
-            "the provider.",
-        ),
-    ] = "0.7"
-    max_tokens: Annotated[
-        str,
-        typer.Option(
-            metavar="N",
-            help="Maximum number of tokens in the answer; none uses the limit of the provider.",
-        ),
-    ] = "2000"
+    words: list[str] | None = argument(
+        metavar="TEXT",
+        help="The question, with or without quotes; piped text is appended. A last - reads "
+        "all of stdin.",
+        autocompletion=complete_word,
+    )
+    model: str | None = option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Name of the model, or provider/name.",
+        show_default="that of the conversation, DEFAULT_MODEL, or gpt-4-turbo",
+        autocompletion=complete_model,
+    )
+    system: str | None = option("--system", "-s", metavar="TEXT", help="System prompt.")
+    profile: str | None = option(
+        metavar="NAME",
+        help="Profile with llm and system, which are used unless -m and -s are given.",
+        autocompletion=complete_profile,
+    )
+    attach: list[str] | None = option(
+        "--attach",
+        "-a",
+        metavar="FILE|URL|-",
+        help="File, URL, or stdin (-) to attach: text, image, PDF, audio; repeatable.",
+    )
+    schema: str | None = option(
+        metavar="FILE|JSON", help="JSON schema; prints a JSON value that conforms to it."
+    )
+    tool: list[str] | None = option(
+        metavar="MODULE:FUNCTION", help="Python function that the model may call; repeatable."
+    )
+    mcp: list[str] | None = option(
+        metavar="COMMAND|URL", help="MCP server whose tools the model may call; repeatable."
+    )
+    continue_last: bool = flag("--continue", "-c", help="Continue the last conversation.")
+    cid: str | None = option(
+        metavar="ID",
+        help="Continue this conversation; the beginning of its ID is enough.",
+        autocompletion=complete_conversation,
+    )
+    no_log: bool = flag("--no-log", envvar=NO_LOG_VARIABLE, help="Do not save the conversation.")
+    temperature: str = option(
+        "--temperature",
+        "-t",
+        default="0.7",
+        metavar="T",
+        help="Sampling temperature, 0 to 1, at some providers to 2; none uses the default of "
+        "the provider.",
+    )
+    max_tokens: str = option(
+        default="2000",
+        metavar="N",
+        help="Maximum number of tokens in the answer; none uses the limit of the provider.",
+    )
     base_url: BaseUrl = None
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream/--no-stream", help="Receive the answer as it is written, or all at once."
-        ),
-    ] = True
-    as_json: Annotated[bool, typer.Option("--json", help="Print the response object.")] = False
+    stream: bool = option(
+        "--stream/--no-stream",
+        default=True,
+        help="Receive the answer as it is written, or all at once.",
+    )
+    as_json: bool = flag("--json", help="Print the response object.")
     verbose: Verbose = 0

@@ -61,7 +61,7 @@ def ask(options: AskOptions) -> None:
     history = open_history(
         continue_last=options.continue_last, cid=options.cid, saves=not options.no_log
     )
-    client = _client(options.base_url)
+    client = create_client(options.base_url)
     model = _model(model, history, client)
     system = system_prompt(history.turns, system)
     user = _user_message(options)
@@ -89,10 +89,6 @@ def ask(options: AskOptions) -> None:
         raise
     save()
     print_notes(response, model, usage=notes)
-
-
-def _client(base_url: str | None) -> "AsyncLLMClient":
-    return create_client() if base_url is None else create_client(base_url=base_url)
 
 
 def _model(given: str | None, history: SavedConversation, client: "AsyncLLMClient") -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..exits import ExitCode, Failure
+from ..exits import ExitCode, Failure, reason_of
 
 if TYPE_CHECKING:
     from pydantic import RootModel
@@ -35,8 +35,7 @@ def read_schema(given: str) -> "type[RootModel[Any]]":
     except UnicodeDecodeError:
         raise Failure(f"--schema {given}: the file is not UTF-8", ExitCode.USAGE) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise Failure(f"--schema {given}: {reason.lower()}", ExitCode.USAGE) from None
+        raise Failure(f"--schema {given}: {reason_of(error)}", ExitCode.USAGE) from None
     return schema_model(parse_schema(text, f"--schema {given}"))
 
 

@@ -8,7 +8,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Any
 
@@ -88,41 +88,17 @@ def _joined(messages: Messages, role: str) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
-# The columns of the table, in the order of `turn_row`. `question` and `answer` are for the search.
-COLUMNS = (
-    "conversation",
-    "time",
-    "model",
-    "provider",
-    "base_url",
-    "system",
-    "messages",
-    "usage",
-    "seconds",
-    "complete",
-    "question",
-    "answer",
-)
+# The columns of the table: the fields of a turn, and the texts for the search.
+COLUMNS = (*(one.name for one in fields(SavedTurn)), "question", "answer")
 
 
 def turn_row(turn: SavedTurn) -> tuple[tuple[Any, ...], dict[str, bytes]]:
     """Return the values of `COLUMNS`, and the content of attachments by its SHA-256."""
     messages, blobs = pack(turn.messages)
-    row = (
-        turn.conversation,
-        turn.time,
-        turn.model,
-        turn.provider,
-        turn.base_url,
-        turn.system,
-        json.dumps(messages),
-        json.dumps(dict(turn.usage)),
-        turn.seconds,
-        turn.complete,
-        encodable(turn.question),
-        encodable(turn.answer),
-    )
-    return row, blobs
+    values = {name: getattr(turn, name) for name in COLUMNS}
+    values |= {"messages": json.dumps(messages), "usage": json.dumps(dict(turn.usage))}
+    values |= {"question": encodable(turn.question), "answer": encodable(turn.answer)}
+    return tuple(values.values()), blobs
 
 
 def turn_of(row: Sequence[Any], blobs: Mapping[str, bytes]) -> SavedTurn:
@@ -132,18 +108,11 @@ def turn_of(row: Sequence[Any], blobs: Mapping[str, bytes]) -> SavedTurn:
         ValueError, KeyError: the row is damaged.
     """
     values = dict(zip(COLUMNS, row, strict=True))
-    return SavedTurn(
-        conversation=values["conversation"],
-        time=values["time"],
-        model=values["model"],
-        provider=values["provider"],
-        base_url=values["base_url"],
-        system=values["system"],
-        messages=unpack(json.loads(values["messages"]), blobs),
-        usage=json.loads(values["usage"]),
-        seconds=values["seconds"],
-        complete=bool(values["complete"]),
-    )
+    del values["question"], values["answer"]
+    values["messages"] = unpack(json.loads(values["messages"]), blobs)
+    values["usage"] = json.loads(values["usage"])
+    values["complete"] = bool(values["complete"])
+    return SavedTurn(**values)
 
 
 # Attachments. Every long text that is base64, alone or in a `data:` URL, becomes a reference by the

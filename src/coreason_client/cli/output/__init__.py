@@ -15,9 +15,11 @@ from ._lines import (
     flush,
     print_dimmed,
     print_error,
+    print_json,
     print_stderr,
     print_stdout,
     prompt,
+    show_list,
     show_rows,
     show_table,
 )
@@ -34,9 +36,11 @@ __all__ = [
     "open_output",
     "print_dimmed",
     "print_error",
+    "print_json",
     "print_stderr",
     "print_stdout",
     "prompt",
+    "show_list",
     "show_rows",
     "show_table",
 ]

@@ -4,7 +4,10 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 # Well-formed escape sequences are removed as a whole. Of anything else only the control characters
 # are removed, so words are never taken for a sequence. A string sequence (OSC, DCS, ...) without an
@@ -158,6 +161,21 @@ def show_table(title: str, description: str, rows: Iterable[tuple[str, str]]) ->
         table.add_row(Text(clean(name), style="dim"), Text(clean(text), overflow="fold"))
     if table.row_count:  # rich prints a blank line for an empty table
         console.print(table)
+
+
+def show_list(
+    items: Iterable[T],
+    json: Callable[[T], str],
+    row: Callable[[T], tuple[str, ...]],
+    *,
+    as_json: bool,
+) -> None:
+    """Show items as they arrive, as lines of JSON or as rows."""
+    if as_json:
+        for item in items:
+            print_json(json(item))
+    else:
+        show_rows(map(row, items))
 
 
 def show_rows(rows: Iterable[tuple[str, ...]]) -> None:

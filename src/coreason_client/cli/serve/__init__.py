@@ -11,7 +11,7 @@ from coreason_client import ArgumentError
 from .._load import require_server
 from .._logs import show_server_logs
 from .._options import is_given, set_parameters, usage_error
-from ..exits import EXIT_CODES_HINT, ExitCode, Failure, exit_codes
+from ..exits import ExitCode, Failure, epilog, exit_codes
 from ._application import ServeConfig
 from ._options import KEYS_VARIABLE, PASSWORD_VARIABLE, ServeCommand, ServeOptions
 from ._secrets import ServeSecrets, load_secret
@@ -23,30 +23,25 @@ if TYPE_CHECKING:
 __all__ = ["EPILOG", "ServeCommand", "broken_rule", "serve"]
 
 
-EPILOG = f"""\
-\b
-Examples:
-  coreason serve
-  coreason serve my_module:agent --port 9000 --store sqlite:streams.db
-  coreason serve my_module:agent --durable --store sqlite:streams.db --reload
-  coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt
-  coreason serve my_module:agent --ssl-certfile cert.pem --ssl-keyfile key.pem
-  coreason serve my_module:agent --uds agent.sock --root-path /agent
-  coreason serve my_module:agent --store postgresql://me@db/agents --workers 3
-  coreason serve my_module:agent --store valkey://127.0.0.1:6379 --workers 3
-  coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."
-  coreason serve --open
-  coreason serve my_module:agent --card card.json --grpc-port 50051
-  coreason serve my_module:agent --openai
-  coreason serve my_module:agent other_module:agent --openai
-  coreason serve my_module:agent --ai-sdk --cors-origin http://localhost:3000
-
-An agent is async def agent(request, stream), or an async generator of text and events. A plain def
-runs in a thread, so it may block. An agent of pydantic-ai or of the OpenAI Agents SDK and a
-compiled graph of LangGraph are served as they are.
-
-{EXIT_CODES_HINT}
-"""
+EPILOG = epilog(
+    "coreason serve",
+    "coreason serve my_module:agent --port 9000 --store sqlite:streams.db",
+    "coreason serve my_module:agent --durable --store sqlite:streams.db --reload",
+    "coreason serve my_module:agent --host 0.0.0.0 --api-keys-file keys.txt",
+    "coreason serve my_module:agent --ssl-certfile cert.pem --ssl-keyfile key.pem",
+    "coreason serve my_module:agent --uds agent.sock --root-path /agent",
+    "coreason serve my_module:agent --store postgresql://me@db/agents --workers 3",
+    "coreason serve my_module:agent --store valkey://127.0.0.1:6379 --workers 3",
+    'coreason serve --llm anthropic/claude-sonnet-4-5 --system "Be brief."',
+    "coreason serve --open",
+    "coreason serve my_module:agent --card card.json --grpc-port 50051",
+    "coreason serve my_module:agent --openai",
+    "coreason serve my_module:agent other_module:agent --openai",
+    "coreason serve my_module:agent --ai-sdk --cors-origin http://localhost:3000",
+    about="An agent is async def agent(request, stream), or an async generator of text and events. "
+    "A plain def runs in a thread, so it may block. An agent of pydantic-ai or of the OpenAI "
+    "Agents SDK and a compiled graph of LangGraph are served as they are.",
+)
 
 
 def serve(context: typer.Context, **values: Any) -> None:
@@ -197,10 +192,7 @@ def _process_rules(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
 def _tls_rules(options: ServeOptions) -> tuple[tuple[bool, str], ...]:
     has_tls = options.ssl_certfile is not None
     return (
-        (
-            not has_tls and options.ssl_keyfile is not None,
-            "--ssl-keyfile needs --ssl-certfile",
-        ),
+        (not has_tls and options.ssl_keyfile is not None, "--ssl-keyfile needs --ssl-certfile"),
         (
             not has_tls and options.ssl_keyfile_password_file is not None,
             "--ssl-keyfile-password-file needs --ssl-certfile",

@@ -15,7 +15,7 @@ from coreason_client import ArgumentError, CoreasonError
 from .._load import load_agent
 from .._logs import show_server_logs
 from .._options import reject_system, usage_error
-from ..exits import ExitCode, Failure
+from ..exits import ExitCode, Failure, reason_of
 from ._options import DEFAULT_MAX_RESTARTS, ServeOptions, option_names
 from ._secrets import ServeSecrets
 
@@ -325,7 +325,7 @@ def read_card(option: str, path: str) -> "AgentCard":
         with Path(path).open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise _failure(option, path, (error.strerror or str(error)).lower()) from None
+        raise _failure(option, path, reason_of(error)) from None
     if len(data) > _MAX_BYTES:
         raise _failure(option, path, "the file is larger than 1 MiB")
     try:

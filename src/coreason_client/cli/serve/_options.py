@@ -1,8 +1,8 @@
 """The options of `coreason serve`: each with its type, its help, its bounds and its default."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -10,7 +10,7 @@ from typer.models import OptionInfo
 
 from ..._host_port import host_port
 from .._logs import LogFormat
-from .._options import System, Verbose, parse_duration
+from .._options import System, Verbose, argument, flag, option, parse_duration
 from ..llm import complete_model
 
 STORE_VARIABLE = "COREASON_STORE"
@@ -40,418 +40,262 @@ class ServeOptions:
     """The values of all options; the help lists them in this order."""
 
     # The agent
-    agents: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODULE:AGENT",
-            help="The agent, or several; the current directory is searched first. Each of several "
-            "agents is served below its id.",
-            show_default="the built-in guide",
-        ),
-    ] = None
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Serve a model as the agent; its key is read from the environment or .env.",
-            show_default=False,
-            autocompletion=complete_model,
-        ),
-    ] = None
+    agents: list[str] | None = argument(
+        metavar="MODULE:AGENT",
+        help="The agent, or several; the current directory is searched first. Each of several "
+        "agents is served below its id.",
+        show_default="the built-in guide",
+    )
+    llm: str | None = option(
+        metavar="MODEL",
+        help="Serve a model as the agent; its key is read from the environment or .env.",
+        autocompletion=complete_model,
+    )
     system: System = None
-    agent_id: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of the agent. Streams and conversations belong to it: keep it when the code "
-            "is renamed.",
-            show_default="the module and name of the function, or the model",
-        ),
-    ] = None
+    agent_id: str | None = option(
+        metavar="NAME",
+        help="Name of the agent. Streams and conversations belong to it: keep it when the code "
+        "is renamed.",
+        show_default="the module and name of the function, or the model",
+    )
 
     # Streams and their store
-    store: Annotated[
-        str | None,
-        typer.Option(
-            envvar=STORE_VARIABLE,
-            metavar="memory|sqlite:PATH|postgresql://HOST|valkey://HOST",
-            help="Where streams are stored.",
-            show_default="memory",
-        ),
-    ] = None
-    store_replicas: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=99,
-            metavar="N",
-            help="With Postgres or Valkey: how many standbys or replicas must have a packet before "
-            "clients get it, so that it survives a failover to one of them. Postgres must be "
-            "configured for it.",
-            show_default="0",
-        ),
-    ] = None
-    retention: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="SECONDS",
-            help="How long the packets of a stream are kept after its end, such as 90, 15m or 7d.",
-            show_default="15m",
-        ),
-    ] = None
-    durable: Annotated[
-        bool,
-        typer.Option(
-            "--durable",
-            help="Continue answers whose process has died; needs a --store that outlives the "
-            "process, and an agent that puts models, tools and clocks into steps.",
-        ),
-    ] = False
-    max_restarts: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="With --durable: limit for restarts of an answer in a row without progress.",
-            show_default=str(DEFAULT_MAX_RESTARTS),
-        ),
-    ] = None
-    on_busy: Annotated[
-        Literal["parallel", "wait", "reject", "interrupt"],
-        typer.Option(
-            help="For a message while an earlier one of its conversation is being answered: answer "
-            "it at once or next, refuse it, or cancel the earlier answer.",
-        ),
-    ] = "parallel"
-    inbox: Annotated[
-        bool,
-        typer.Option(
-            "--inbox", help="Let clients send messages to a running answer; the agent reads them."
-        ),
-    ] = False
+    store: str | None = option(
+        envvar=STORE_VARIABLE,
+        metavar="memory|sqlite:PATH|postgresql://HOST|valkey://HOST",
+        help="Where streams are stored.",
+        show_default="memory",
+    )
+    store_replicas: int | None = option(
+        min=0,
+        max=99,
+        metavar="N",
+        help="With Postgres or Valkey: how many standbys or replicas must have a packet before "
+        "clients get it, so that it survives a failover to one of them. Postgres must be "
+        "configured for it.",
+        show_default="0",
+    )
+    retention: float | None = option(
+        parser=parse_duration,
+        metavar="SECONDS",
+        help="How long the packets of a stream are kept after its end, such as 90, 15m or 7d.",
+        show_default="15m",
+    )
+    durable: bool = flag(
+        "--durable",
+        help="Continue answers whose process has died; needs a --store that outlives the "
+        "process, and an agent that puts models, tools and clocks into steps.",
+    )
+    max_restarts: int | None = option(
+        min=1,
+        metavar="N",
+        help="With --durable: limit for restarts of an answer in a row without progress.",
+        show_default=str(DEFAULT_MAX_RESTARTS),
+    )
+    on_busy: Literal["parallel", "wait", "reject", "interrupt"] = option(
+        default="parallel",
+        help="For a message while an earlier one of its conversation is being answered: answer "
+        "it at once or next, refuse it, or cancel the earlier answer.",
+    )
+    inbox: bool = flag(
+        "--inbox", help="Let clients send messages to a running answer; the agent reads them."
+    )
 
     # Access
-    api_keys: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--api-key",
-            metavar="KEY",
-            help="Key that clients may use; repeatable. Without a key, only this machine may "
-            "connect. Other users of this machine can see it in the process list: prefer "
-            f"the environment or --api-keys-file.  [env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
-            show_default=False,
-        ),
-    ] = field(default=None, repr=False)
-    api_keys_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=FILE_VARIABLE,
-            metavar="PATH",
-            help="File with one key per line, optionally followed by a space and the name of its "
-            "owner; empty lines and lines that start with # are ignored. It is read again when "
-            "it changes.",
-            show_default=False,
-        ),
-    ] = None
-    ticket_secrets_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=SECRETS_FILE_VARIABLE,
-            metavar="PATH",
-            help="File with one secret per line, of at least 32 bytes, that signs tickets for "
-            f"browsers; several for a rotation.  [env var: {SECRETS_VARIABLE}]",
-            show_default=False,
-        ),
-    ] = None
-    allowed_hosts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allowed-host",
-            metavar="NAME",
-            help="Host name that a server without keys accepts besides localhost and IP addresses, "
-            "for example behind a proxy on this machine; repeatable.",
-            show_default=False,
-        ),
-    ] = None
-    cors_origins: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cors-origin",
-            metavar="ORIGIN",
-            help="Origin of web pages that may send requests, such as http://localhost:5173; "
-            "repeatable.",
-            show_default=False,
-        ),
-    ] = None
+    api_keys: list[str] | None = option(
+        "--api-key",
+        secret=True,
+        metavar="KEY",
+        help="Key that clients may use; repeatable. Without a key, only this machine may "
+        "connect. Other users of this machine can see it in the process list: prefer "
+        f"the environment or --api-keys-file.  [env var: {KEYS_VARIABLE}, {KEY_VARIABLE}]",
+    )
+    api_keys_file: Path | None = option(
+        envvar=FILE_VARIABLE,
+        metavar="PATH",
+        help="File with one key per line, optionally followed by a space and the name of its "
+        "owner; empty lines and lines that start with # are ignored. It is read again when "
+        "it changes.",
+    )
+    ticket_secrets_file: Path | None = option(
+        envvar=SECRETS_FILE_VARIABLE,
+        metavar="PATH",
+        help="File with one secret per line, of at least 32 bytes, that signs tickets for "
+        f"browsers; several for a rotation.  [env var: {SECRETS_VARIABLE}]",
+    )
+    allowed_hosts: list[str] | None = option(
+        "--allowed-host",
+        metavar="NAME",
+        help="Host name that a server without keys accepts besides localhost and IP addresses, "
+        "for example behind a proxy on this machine; repeatable.",
+    )
+    cors_origins: list[str] | None = option(
+        "--cors-origin",
+        metavar="ORIGIN",
+        help="Origin of web pages that may send requests, such as http://localhost:5173; "
+        "repeatable.",
+    )
 
     # Address and TLS
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = (
-        "127.0.0.1"
+    host: str = option(default="127.0.0.1", metavar="ADDRESS", help="Address to listen on.")
+    port: int = option(
+        default=8000,
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="Port to listen on; 0 chooses a free one.",
     )
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0, max=65535, metavar="PORT", help="Port to listen on; 0 chooses a free one."
-        ),
-    ] = 8000
-    uds: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Listen on a Unix socket instead, for example for a proxy on this machine.",
-            show_default=False,
-        ),
-    ] = None
-    uds_mode: Annotated[
-        int | None,
-        typer.Option(
-            parser=parse_mode,
-            metavar="MODE",
-            help="Permissions of the Unix socket.",
-            show_default="660",
-        ),
-    ] = None
-    ssl_certfile: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Serve with TLS: file with the certificate and its chain, as PEM.",
-            show_default=False,
-        ),
-    ] = None
-    ssl_keyfile: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="File with the key of the certificate, as PEM.",
-            show_default="the file of the certificate",
-        ),
-    ] = None
-    ssl_keyfile_password_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=f"{PASSWORD_VARIABLE}_FILE",
-            metavar="PATH",
-            help="File with the password of an encrypted key, in one line.  "
-            f"[env var: {PASSWORD_VARIABLE}]",
-            show_default=False,
-        ),
-    ] = None
-    root_path: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="Path below which a proxy serves the agent, such as /agents/one. The proxy may "
-            "remove it or pass it on.",
-            show_default=False,
-        ),
-    ] = None
-    public_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="URL at which clients reach the server, for example behind a proxy.",
-            show_default=False,
-        ),
-    ] = None
+    uds: Path | None = option(
+        metavar="PATH",
+        help="Listen on a Unix socket instead, for example for a proxy on this machine.",
+    )
+    uds_mode: int | None = option(
+        parser=parse_mode,
+        metavar="MODE",
+        help="Permissions of the Unix socket.",
+        show_default="660",
+    )
+    ssl_certfile: Path | None = option(
+        metavar="PATH", help="Serve with TLS: file with the certificate and its chain, as PEM."
+    )
+    ssl_keyfile: Path | None = option(
+        metavar="PATH",
+        help="File with the key of the certificate, as PEM.",
+        show_default="the file of the certificate",
+    )
+    ssl_keyfile_password_file: Path | None = option(
+        envvar=f"{PASSWORD_VARIABLE}_FILE",
+        metavar="PATH",
+        help="File with the password of an encrypted key, in one line.  "
+        f"[env var: {PASSWORD_VARIABLE}]",
+    )
+    root_path: str | None = option(
+        metavar="PATH",
+        help="Path below which a proxy serves the agent, such as /agents/one. The proxy may "
+        "remove it or pass it on.",
+    )
+    public_url: str | None = option(
+        metavar="URL", help="URL at which clients reach the server, for example behind a proxy."
+    )
 
     # A2A
-    a2a: Annotated[
-        bool, typer.Option("--a2a", help="Serve the agent over A2A too, with a card made from it.")
-    ] = False
-    card: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="The agent's A2A card as JSON; implies --a2a. The server fills in its interfaces "
-            "and capabilities.",
-            show_default=False,
-        ),
-    ] = None
-    extended_card: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="The A2A card for clients with a key; implies --a2a.",
-            show_default=False,
-        ),
-    ] = None
-    grpc_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            metavar="PORT",
-            help="Port for A2A over gRPC; implies --a2a; 0 chooses a free one.",
-            show_default="no gRPC",
-        ),
-    ] = None
-    grpc_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address at which gRPC clients reach the server, if it is another one; with "
-            "https:// if a proxy adds TLS.",
-            show_default=False,
-        ),
-    ] = None
-    http_webhooks: Annotated[
-        bool,
-        typer.Option(
-            "--http-webhooks",
-            help="Let A2A clients register webhooks that begin with http://, which everybody on "
-            "the way can read; implies --a2a.",
-        ),
-    ] = False
+    a2a: bool = flag("--a2a", help="Serve the agent over A2A too, with a card made from it.")
+    card: str | None = option(
+        metavar="FILE",
+        help="The agent's A2A card as JSON; implies --a2a. The server fills in its interfaces "
+        "and capabilities.",
+    )
+    extended_card: str | None = option(
+        metavar="FILE", help="The A2A card for clients with a key; implies --a2a."
+    )
+    grpc_port: int | None = option(
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="Port for A2A over gRPC; implies --a2a; 0 chooses a free one.",
+        show_default="no gRPC",
+    )
+    grpc_url: str | None = option(
+        metavar="ADDRESS",
+        help="Address at which gRPC clients reach the server, if it is another one; with "
+        "https:// if a proxy adds TLS.",
+    )
+    http_webhooks: bool = flag(
+        "--http-webhooks",
+        help="Let A2A clients register webhooks that begin with http://, which everybody on "
+        "the way can read; implies --a2a.",
+    )
 
     # The OpenAI-compatible API
-    openai: Annotated[
-        bool,
-        typer.Option(
-            "--openai",
-            help="Serve the OpenAI-compatible API at /v1 too, with each agent as a model.",
-        ),
-    ] = False
-    openai_tools: Annotated[
-        Literal["ignore", "refuse"] | None,
-        typer.Option(
-            help="Requests that bring their own tools, which an agent cannot call; implies "
-            "--openai.",
-            show_default="ignore",
-        ),
-    ] = None
-    openai_headers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--openai-header",
-            metavar="NAME",
-            help="Request header that the agent gets in the metadata; repeatable; implies "
-            "--openai.",
-            show_default=False,
-        ),
-    ] = None
+    openai: bool = flag(
+        "--openai", help="Serve the OpenAI-compatible API at /v1 too, with each agent as a model."
+    )
+    openai_tools: Literal["ignore", "refuse"] | None = option(
+        help="Requests that bring their own tools, which an agent cannot call; implies --openai.",
+        show_default="ignore",
+    )
+    openai_headers: list[str] | None = option(
+        "--openai-header",
+        metavar="NAME",
+        help="Request header that the agent gets in the metadata; repeatable; implies --openai.",
+    )
 
     # Pages of other frameworks
-    ai_sdk: Annotated[
-        bool,
-        typer.Option(
-            "--ai-sdk",
-            help="Serve pages that use the AI SDK (useChat) too, at /api/chat.",
-        ),
-    ] = False
-    ai_sdk_path: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="The path for pages that use the AI SDK; implies --ai-sdk.",
-            show_default="/api/chat",
-        ),
-    ] = None
-    ag_ui: Annotated[
-        bool,
-        typer.Option(
-            "--ag-ui",
-            help="Serve pages that use AG-UI (CopilotKit) too, at /ag-ui.",
-        ),
-    ] = False
-    ag_ui_path: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="The path for pages that use AG-UI; implies --ag-ui.",
-            show_default="/ag-ui",
-        ),
-    ] = None
+    ai_sdk: bool = flag(
+        "--ai-sdk", help="Serve pages that use the AI SDK (useChat) too, at /api/chat."
+    )
+    ai_sdk_path: str | None = option(
+        metavar="PATH",
+        help="The path for pages that use the AI SDK; implies --ai-sdk.",
+        show_default="/api/chat",
+    )
+    ag_ui: bool = flag("--ag-ui", help="Serve pages that use AG-UI (CopilotKit) too, at /ag-ui.")
+    ag_ui_path: str | None = option(
+        metavar="PATH",
+        help="The path for pages that use AG-UI; implies --ag-ui.",
+        show_default="/ag-ui",
+    )
 
     # The page for browsers
-    page: Annotated[
-        bool | None,
-        typer.Option(
-            "--page/--no-page",
-            help="Serve a page for browsers at /, to talk to the agent.",
-            show_default="on a loopback address",
-        ),
-    ] = None
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False
-    chaos: Annotated[
-        bool,
-        typer.Option(
-            "--chaos", help="Let the page cut connections, to watch how answers are resumed."
-        ),
-    ] = False
+    page: bool | None = option(
+        "--page/--no-page",
+        help="Serve a page for browsers at /, to talk to the agent.",
+        show_default="on a loopback address",
+    )
+    open_page: bool = flag("--open", help="Open the page in a browser.")
+    chaos: bool = flag(
+        "--chaos", help="Let the page cut connections, to watch how answers are resumed."
+    )
 
     # Processes and limits
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Number of processes; more than one needs a shared store (postgresql:// or "
-            "valkey://).",
-        ),
-    ] = 1
-    reload: Annotated[
-        bool,
-        typer.Option(
-            "--reload",
-            help="For development: restart when a Python file in the current directory or beside "
-            "the agent changes. Answers continue with --durable.",
-        ),
-    ] = False
-    drain_timeout: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="SECONDS",
-            help="How long running streams may go on after Ctrl-C or SIGTERM.",
-            show_default="10, with --reload 1",
-        ),
-    ] = None
-    max_requests_per_minute: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Limit for each key, in all processes that share a store.",
-            show_default="no limit",
-        ),
-    ] = None
-    max_connections: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Limit for open connections, in each process.",
-            show_default="from the limit of open files",
-        ),
-    ] = None
+    workers: int = option(
+        default=1,
+        min=1,
+        metavar="N",
+        help="Number of processes; more than one needs a shared store (postgresql:// or "
+        "valkey://).",
+    )
+    reload: bool = flag(
+        "--reload",
+        help="For development: restart when a Python file in the current directory or beside "
+        "the agent changes. Answers continue with --durable.",
+    )
+    drain_timeout: float | None = option(
+        parser=parse_duration,
+        metavar="SECONDS",
+        help="How long running streams may go on after Ctrl-C or SIGTERM.",
+        show_default="10, with --reload 1",
+    )
+    max_requests_per_minute: int | None = option(
+        min=1,
+        metavar="N",
+        help="Limit for each key, in all processes that share a store.",
+        show_default="no limit",
+    )
+    max_connections: int | None = option(
+        min=1,
+        metavar="N",
+        help="Limit for open connections, in each process.",
+        show_default="from the limit of open files",
+    )
 
     # Logs and metrics
-    metrics: Annotated[
-        bool, typer.Option("--metrics", help="Expose Prometheus metrics at /metrics.")
-    ] = False
-    metrics_key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY",
-            help="Key that /metrics needs; implies --metrics. Prefer the environment or a file.  "
-            f"[env var: {METRICS_KEY_VARIABLE}]",
-            show_default="the keys of clients",
-        ),
-    ] = field(default=None, repr=False)
-    metrics_key_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar=f"{METRICS_KEY_VARIABLE}_FILE",
-            metavar="PATH",
-            help="File with the key for /metrics, in one line; implies --metrics.",
-            show_default=False,
-        ),
-    ] = None
-    log_format: Annotated[
-        LogFormat, typer.Option(help="Format of log lines; json writes one object per line.")
-    ] = "text"
+    metrics: bool = flag("--metrics", help="Expose Prometheus metrics at /metrics.")
+    metrics_key: str | None = option(
+        secret=True,
+        metavar="KEY",
+        help="Key that /metrics needs; implies --metrics. Prefer the environment or a file.  "
+        f"[env var: {METRICS_KEY_VARIABLE}]",
+        show_default="the keys of clients",
+    )
+    metrics_key_file: Path | None = option(
+        envvar=f"{METRICS_KEY_VARIABLE}_FILE",
+        metavar="PATH",
+        help="File with the key for /metrics, in one line; implies --metrics.",
+    )
+    log_format: LogFormat = option(
+        default="text", help="Format of log lines; json writes one object per line."
+    )
     verbose: Verbose = 0
 
     @property
@@ -539,9 +383,8 @@ def option_names() -> dict[str, str]:
     """Return the option on the command line for each field of `ServeOptions` that has one."""
     found = {}
     for one in fields(ServeOptions):
-        info = one.type.__metadata__[0]  # type: ignore[union-attr] # all are `Annotated`
-        if isinstance(info, OptionInfo) and not info.hidden:
-            # Typer keeps the first positional argument in `default`.
-            name = info.default if isinstance(info.default, str) else one.name.replace("_", "-")
-            found[one.name] = f"--{name.removeprefix('--').partition('/')[0]}"
+        parameter = one.metadata.get("parameter")
+        if isinstance(parameter, OptionInfo):
+            name, *_ = parameter.param_decls or [f"--{one.name.replace('_', '-')}"]
+            found[one.name] = name.partition("/")[0]
     return found

@@ -217,10 +217,7 @@ _BODY = {
     "context": {"session_id": "demo", "user_id": "me"},
     "payload": {
         "messages": [
-            {
-                "role": "user",
-                "parts": [{"type": "text", "content": "How do I resume a stream?"}],
-            }
+            {"role": "user", "parts": [{"type": "text", "content": "How do I resume a stream?"}]}
         ]
     },
 }
