@@ -11,7 +11,7 @@ import pytest
 from coreason_client.cli._attached import Attached, AttachFailure
 from coreason_client.cli._conversation import PromptConversation
 from coreason_client.cli.exits import Failure
-from coreason_client.cli.prompt import LineCleared
+from coreason_client.cli.prompt import LineCleared, ReadInterrupted
 
 from .command import Process, coreason_here, shown
 from .conftest import Service
@@ -207,6 +207,51 @@ def test_a_stopped_answer_discards_what_was_typed() -> None:
         reader.typed = "waits"  # typed during the answer
         conversation.handle(line)
         assert reader.typed == left
+
+
+class Others:
+    """What others have asked: some answers in a row, each shown with one line."""
+
+    question = answer = "more"
+
+    def __init__(self, in_a_row: Sequence[int]) -> None:
+        self._left = list(in_a_row)
+
+    def begin(self, interrupt: Callable[[], None]) -> None:
+        pass
+
+    def waiting(self) -> bool:
+        return bool(self._left and self._left[0])
+
+    def show(self, reader: object) -> None:
+        print("from others")
+        self._left[0] -= 1
+
+    def arrive(self) -> None:
+        """Let the next ones arrive."""
+        self._left.pop(0)
+
+
+class Interrupted(Script):
+    """A reader whose prompt begins with an empty line and gives way to the next answers."""
+
+    def __init__(self, others: Others) -> None:
+        super().__init__(ReadInterrupted(), "/exit")
+        self._others = others
+
+    def read(self, gives_way: Callable[[], bool] = bool) -> str:
+        print()
+        self._others.arrive()
+        return super().read(gives_way)
+
+
+def test_answers_of_others_are_apart_also_without_a_prompt_between_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    partner, others = Echo(), Others([2, 2, 0])
+    partner.others = others  # type: ignore[assignment]
+    assert PromptConversation(partner, "echo", Interrupted(others)).next_line() == "/exit"
+    assert capsys.readouterr().out == "\nfrom others\n" * 4 + "\n"
 
 
 def test_the_id_is_shown_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:

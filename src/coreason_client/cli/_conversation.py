@@ -13,7 +13,7 @@ from coreason_client import ArgumentError, CoreasonError
 
 from ._attached import Attached, AttachFailure, read_attached
 from .exits import Failure, reason_of, report_error
-from .output import clean, escaped_json, print_stderr
+from .output import clean, escaped_json, print_stderr, print_stdout
 from .prompt import (
     Command,
     LineCleared,
@@ -181,16 +181,19 @@ class PromptConversation:
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed twice.
         """
-        cleared_before = False
+        cleared_before = gave_way = False
         while True:
             others = self._partner.others
             if others is not None and others.waiting():
+                if self._reader.editing and not gave_way:
+                    print_stdout("")  # as the prompt would have done
                 self._show_others(others)
+                gave_way = False
                 continue
             try:
                 return self._reader.read(bool if others is None else others.waiting)
             except ReadInterrupted:
-                continue
+                gave_way = True
             except EOFError:
                 return None
             except LineCleared as cleared:
