@@ -20,8 +20,7 @@ AgentFunction: TypeAlias = Callable[[Any, Any], Coroutine[Any, Any, None]]
 class FrameworkAgent(Protocol):
     """An object of a framework, as type checkers see it."""
 
-    @property
-    def name(self) -> Any: ...
+    name: Any
 
 
 class Recognised(NamedTuple):

@@ -46,7 +46,6 @@ from . import AgentFunction, imported, named
 
 __all__ = ["as_agent"]
 
-_PACKAGE = "openai-agents"
 _in_tool: ContextVar[bool] = ContextVar("in_tool", default=False)
 _COMPLETED = "response.completed"
 
@@ -76,8 +75,8 @@ def as_agent(
         ImportError: the package openai-agents is not installed.
         ArgumentError: `agent` is not an agent of the SDK.
     """
-    imported("agents.run_state", _PACKAGE)  # another package may have the name `agents`
-    sdk = imported("agents", _PACKAGE)
+    imported("agents.run_state", "openai-agents")  # another package may have the name `agents`
+    sdk = imported("agents", "openai-agents")
     if not isinstance(agent, sdk.Agent):
         raise ArgumentError("agent", "must be an Agent of the OpenAI Agents SDK", agent)
     config = run_config or sdk.RunConfig()
@@ -246,9 +245,9 @@ class _SDKRun:
         if self.stream.durable:
             answer.response = await self.stream.step("model", answer.whole, key=str(self.answers))
             if answer.response is not None:  # otherwise the SDK says what is missing
-                completed = imported("openai.types.responses", _PACKAGE).ResponseCompletedEvent
+                kinds = imported("openai.types.responses", "openai-agents")
                 last = {"type": _COMPLETED, "sequence_number": 0, "response": answer.response}
-                yield completed.model_construct(**last)
+                yield kinds.ResponseCompletedEvent.model_construct(**last)
         else:
             async for event in answer.events():
                 yield event
