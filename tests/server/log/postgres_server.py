@@ -337,6 +337,12 @@ class PostgresStandby(PostgresServer):
         self.password = primary.password
         super().__init__(**settings)
 
+    def catch_up(self) -> None:
+        """Wait until it shows what was committed: a commit waits only until it has received it."""
+        written = self._primary._first("SELECT pg_current_wal_lsn()::text")
+        shown = "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn"
+        _wait("the standby did not catch up", lambda: self._first(shown, written))
+
     def promote(self) -> None:
         """Make it a primary, and wait until it takes writes."""
         self.execute("SELECT pg_promote(true, $1)", int(_LIMIT))

@@ -1,7 +1,9 @@
 """The real Postgres that tests use: it starts, fails and recovers as a test asks it to."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -124,6 +126,7 @@ async def test_a_promoted_standby_has_what_was_committed() -> None:
             assert not committed.done(), "a commit waits for the standby"
             standby.go_on()
             await asyncio.wait_for(committed, SOON)
+        standby.catch_up()
         with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
             standby.execute("INSERT INTO numbers VALUES (2)")
         primary.kill()
@@ -131,6 +134,25 @@ async def test_a_promoted_standby_has_what_was_committed() -> None:
         standby.execute("INSERT INTO numbers VALUES (3)")
         assert standby.execute("SELECT number FROM numbers") == [(1,), (3,)]
     assert not standby.folder.exists()
+
+
+def test_a_standby_shows_what_was_committed_once_it_has_caught_up() -> None:
+    with PostgresServer() as primary:
+        standby = primary.add_standby("second")
+        standby.execute("SELECT pg_wal_replay_pause()")
+        state, deadline = "SELECT pg_get_wal_replay_pause_state()", time.monotonic() + SOON
+        while standby.execute(state) != [("paused",)]:
+            assert time.monotonic() < deadline
+        primary.execute("CREATE TABLE numbers (number int)")
+        with pytest.raises(asyncpg.UndefinedTableError):
+            standby.execute("SELECT number FROM numbers")
+        with ThreadPoolExecutor(1) as pool:
+            caught_up = pool.submit(standby.catch_up)
+            with pytest.raises(TimeoutError):
+                caught_up.result(A_MOMENT)
+            standby.execute("SELECT pg_wal_replay_resume()")
+            caught_up.result(SOON)
+        assert standby.execute("SELECT number FROM numbers") == []
 
 
 @aio
