@@ -3,10 +3,12 @@
 import re
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -88,9 +90,19 @@ def _processes_with(env: dict[str, str]) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("ends", ["at once", "at any time"])
 def test_a_process_that_does_not_start_is_reported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ends: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    start = subprocess.Popen
+
+    def started_and_ended(*given: Any, **options: Any) -> Any:
+        process = start(*given, **options)
+        process.wait(PATIENCE)
+        return process
+
+    if ends == "at once":  # so nothing can be written to it
+        monkeypatch.setattr(subprocess, "Popen", started_and_ended)
     monkeypatch.setattr(_agent_process, "_PROGRAM", "raise SystemExit('no memory')")
     with (
         pytest.raises(Failure, match="the process of the agent did not start"),

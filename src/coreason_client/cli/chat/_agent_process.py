@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -120,8 +120,8 @@ class AgentProcess:
         process.wait()
         if self._copier is not None:
             self._copier.join()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
+        for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+            with suppress(BrokenPipeError):  # it had not read all that was written
                 pipe.close()
 
 
