@@ -129,7 +129,9 @@ def mock(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         late = Timer(START_SECONDS, process.kill)
         late.start()
         try:
-            yield _address(process)
+            address = _address(process)
+            late.cancel()
+            yield address
         finally:
             late.cancel()
             process.kill()

@@ -50,8 +50,9 @@ from .scripts import (
 
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 RPC: tuple[Dialect, ...] = ("1.0", "0.3")
-READ_TIMEOUT = 0.3
-# Longer than a busy machine may delay a ping, which is due every 50 ms.
+# Longer than a busy machine may take for an answer: a timeout more would be a request more.
+READ_TIMEOUT = 1.0
+# The same for a ping, which is due every 50 ms.
 PING_TIMEOUT = 1.5
 MIB = 1024 * 1024
 BEFORE = "w1 w2 w3 w4 w5 w6 "  # the text of the first eight events

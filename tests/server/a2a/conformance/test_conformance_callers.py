@@ -15,7 +15,7 @@ from coreason_client.server import StreamLog
 from coreason_client.server.a2a import A2A
 from tests.each import each
 
-from .driver import Connections, Driver, Refused
+from .driver import LIMIT, Connections, Driver, Refused
 from .drivers import DRIVERS, Connect
 from .messages import INPUT_REQUIRED, UNKNOWN, completed, fresh, interrupted, message
 from .sites import Site, card, site
@@ -89,7 +89,7 @@ def test_every_binding_can_be_reached_over_tls(
     settings = A2A(card=card(), grpc_credentials=grpc.ssl_server_credentials([(key, chain)]))
     with (
         site(make_log(), settings, server={"ssl_certfile": str(pem)}) as server,
-        httpx2.Client(verify=trusted) as http,
+        httpx2.Client(verify=trusted, timeout=LIMIT) as http,
         closing(
             Connections(http, grpc.ssl_channel_credentials(authority.cert_pem.bytes()))
         ) as connections,
