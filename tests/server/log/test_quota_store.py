@@ -127,6 +127,17 @@ async def test_the_keys_have_a_time_to_live() -> None:
 
 
 @aio
+async def test_replicas_whose_estimates_of_the_time_differ_let_a_whole_burst_pass() -> None:
+    async with logs(2) as [log, behind]:
+        assert [await log.quotas.take_token("ann", 4) for _ in range(3)] == [0, 0, 0]
+        clock = behind._session()._store_clock
+        assert clock._offset is not None
+        clock._offset -= 0.5
+        assert await behind.quotas.take_token("ann", 4) == 0
+        assert 14 * 10**9 < await behind.quotas.take_token("ann", 4) <= 15 * 10**9
+
+
+@aio
 async def test_limits_are_counted_on_a_full_store() -> None:
     clock, prefix = Clock(), fresh_prefix()
     async with full_store(clock, prefix) as (server, _), logs(1, server, prefix=prefix) as [log]:

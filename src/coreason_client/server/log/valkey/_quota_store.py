@@ -48,9 +48,15 @@ return granted
 """)
 
 # The bucket is the time at which it will be full, in microseconds, which a number of Lua holds
-# exactly. ARGV now, the time in which one token is added, and the time in which all are.
+# exactly. ARGV now, the time in which one token is added, and the time in which all are. Without
+# now, the clock of the store counts: estimates of it differ, and a process whose estimate is behind
+# would not get the last token of a burst.
 _BUCKET = """
 local now, interval, window = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
 local full = math.min(tonumber(redis.call('GET', KEYS[1]) or '') or now, now + window)
 redis.call('UNLINK', KEYS[1])  -- full store
 local function store(full)
@@ -125,6 +131,8 @@ class ValkeyQuotas(QuotaStore):
         session = self._session()
         interval = max(1, _MINUTE // per_minute)
         key = self._keys.of_principal(digest(principal, b""), "bucket")
-        times = (int(session.now() * 1e6), interval, interval * per_minute)
+        given = session.given_now()
+        now = "" if given is None else int(given * 1e6)
+        times = (now, interval, interval * per_minute)
         wait: int = await session.store.script(script, [key], *times)
         return wait

@@ -192,6 +192,10 @@ class Session(StreamSession):
         """Return the time of the store, or of the clock that was given to the log."""
         return self._store_clock() if self._clock is None else self._clock()
 
+    def given_now(self) -> float | None:
+        """Return the time of the clock that was given to the log, None if there is none."""
+        return None if self._clock is None else self._clock()
+
     async def server_changed_within(self, seconds: float) -> bool:
         """Return True if another server became the primary less than so many seconds ago.
 
