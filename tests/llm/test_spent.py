@@ -19,7 +19,7 @@ def test_a_cost_that_was_not_known_yet_is_set_later() -> None:
         Spent(),
         Usage(prompt_tokens=1000, completion_tokens=10, total_tokens=1010, cost_estimate=None),
     )
-    spent.add(plan, usage)
+    spent.append((plan, usage))
     load_prices().result(20)
     total = spent.total(None)
     assert total is not None

@@ -84,6 +84,15 @@ class Attempts(Generic[PlanT]):
         observer: reports every attempt.
     """
 
+    previous_errors: Sequence[LLMError] = ()
+    _start: float | None = None
+    _deadline: float | None = None  # set by the first call of `seconds_left`
+    _sent = 0
+    _failures = 0  # of the current plan
+    _adjusted = False  # a parameter of the current plan was dropped or renamed
+    _corrected = False  # an answer was sent back to be corrected
+    _wait: Wait | None = None
+
     def __init__(
         self, plans: Sequence[PlanT], policy: Policy, gate: AttemptGate[PlanT] | None = None
     ) -> None:
@@ -93,15 +102,7 @@ class Attempts(Generic[PlanT]):
         self._fallbacks = plans[1:]
         self.policy = policy
         self.gate = gate
-        self._deadline: float | None = None  # set by the first call of `seconds_left`
-        self._sent = 0
-        self._failures = 0  # of the current plan
-        self._adjusted = False  # a parameter of the current plan was dropped or renamed
-        self._wait: Wait | None = None
         self._held = _Held(policy, routed=gate is not None and gate.routed)
-        self.previous_errors: list[LLMError] = []
-        self._corrected = False  # an answer was sent back to be corrected
-        self._start: float | None = None
         self.observer: CallObserver = NOT_OBSERVED
 
     def next_step(self) -> Step:
@@ -112,7 +113,8 @@ class Attempts(Generic[PlanT]):
             LLMError: a budget, or the limits of all deployments, do not allow the request.
             Exception: whatever the hook `on_request` raises.
         """
-        wait, self._wait = self._wait, None
+        if (wait := self._wait) is not None:
+            self._wait = None
         gate = None if self.plan.free else self.gate
         now = self.policy.clock()
         left = self.seconds_left(now)
@@ -212,7 +214,7 @@ class Attempts(Generic[PlanT]):
 
     def add_spent(self, usage: Usage) -> None:
         """Count the usage of an attempt that did not lead to the answer."""
-        self.spent.add(self.plan, usage)
+        self.spent.append((self.plan, usage))
         self._held.settle(usage["total_tokens"], answered=False)
         if self.gate is not None:
             self.gate.used(usage)
@@ -320,7 +322,7 @@ class Attempts(Generic[PlanT]):
             raise self.final_error(error)
         level = logging.ERROR if isinstance(error, _KEY_ERRORS) else logging.WARNING
         logger.log(level, "model %s failed; trying the next model: %s", error.model, error)
-        self.previous_errors.append(error)
+        self.previous_errors = (*self.previous_errors, error)
         self.plan = plan
         self._failures = 0
         self._adjusted = self._corrected = False
@@ -332,7 +334,7 @@ class Attempts(Generic[PlanT]):
             LLMError: it is longer than the deadline, and there is no other model.
         """
         held, route = self._held, self.plan.route
-        seconds = 0.0 if held.pace is None else held.pace.wait(route, now)
+        seconds = held.wait(route, now)
         if 0 < left <= seconds:
             error = route.error(
                 LLMRateLimitError,
@@ -358,22 +360,18 @@ class Attempts(Generic[PlanT]):
         return self.final_error(self.plan.route.error(LLMTimeoutError, message))
 
 
-class _Held:
+class _Held(CallPace):
     """What holds the attempts of a call back: the client's own limits, and what others learned."""
 
-    __slots__ = ("_policy", "limits", "pace")
-
     def __init__(self, policy: Policy, *, routed: bool) -> None:
+        super().__init__(policy.paces if policy.max_retries and not routed else None)
         self._policy = policy
         self.limits = None if policy.limits is None else CallLimits(policy.limits)
-        self.pace: CallPace | None = None
-        if policy.paces is not None and policy.max_retries and not routed:
-            self.pace = CallPace(policy.paces)
 
     def settle(self, tokens: int = 0, *, answered: bool = True) -> None:
         """Settle an attempt that used so many tokens."""
-        if answered and self.pace is not None:
-            self.pace.answered()
+        if answered:
+            self.answered()
         if self.limits is not None:
             self.limits.settle(tokens)
 
@@ -381,16 +379,15 @@ class _Held:
         """Hold back the other calls after a 429; `delay` is that of this call, None if it ends."""
         limited = isinstance(failure.error, LLMRateLimitError) and failure.retryable
         asked, backoff = failure.error.retry_after, self._policy.backoff
-        if self.pace is not None and limited and (asked or 0.0) <= backoff.max_server_delay:
+        if limited and (asked or 0.0) <= backoff.max_server_delay:
             seconds = asked or delay or backoff.first
-            self.pace.reject(seconds, self._policy.clock(), final=delay is None)
+            self.reject(seconds, self._policy.clock(), final=delay is None)
 
     def close(self) -> None:
         """Give back what an attempt that was not sent has reserved."""
         if self.limits is not None:
             self.limits.close()
-        if self.pace is not None:
-            self.pace.close()
+        super().close()
 
 
 @lru_cache(maxsize=64)  # nearly all attempts have the same timeout
@@ -402,7 +399,7 @@ def _log_retry(attempt: int, error: LLMError, delay: float) -> None:
     logger.warning("attempt %d failed (%s); retrying in %.1f s", attempt, error, delay)
 
 
-class Spent:
+class Spent(list[tuple[RequestPlan, Usage]]):
     """The usage of the attempts of a call that did not lead to its answer.
 
     A provider bills an answer that broke, or that the caller left. So the tokens of such an attempt
@@ -411,17 +408,7 @@ class Spent:
     billed.
     """
 
-    __slots__ = ("_attempts",)
-
-    def __init__(self) -> None:
-        self._attempts: list[tuple[RequestPlan, Usage]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._attempts)
-
-    def add(self, plan: RequestPlan, usage: Usage) -> None:
-        """Add the usage of an attempt that received a part of an answer."""
-        self._attempts.append((plan, usage))
+    __slots__ = ()
 
     def set(self, response: Measured) -> None:
         """Set the usage of all attempts in a response, if there were others than the last one."""
@@ -434,11 +421,11 @@ class Spent:
 
         The cost is None as long as the price table is not loaded.
         """
-        if not self._attempts:
+        if not self:
             return None
-        for plan, spent in self._attempts:
+        for plan, spent in self:
             _set_cost(plan, spent)
-        usages = [spent for _, spent in self._attempts]
+        usages = [spent for _, spent in self]
         return add_usages(usages if usage is None else [*usages, usage])
 
 

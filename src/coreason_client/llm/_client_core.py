@@ -219,10 +219,10 @@ class ClientCore:
     def _model_or_default(self, model: Any) -> Any:
         return self.default_model if model is DEFAULT_MODEL else model
 
-    def _plans(self, call: ModelCall, fallbacks: Any) -> list[CallPlan]:
-        plans = [self._plan(call, call.model)]
+    def _plans(self, call: ModelCall, fallbacks: Any) -> Sequence[CallPlan]:
+        plans: tuple[CallPlan, ...] = (self._plan(call, call.model),)
         if fallbacks:
-            plans += [self._plan(call, name) for name in _check_fallbacks(fallbacks)]
+            plans += tuple(self._plan(call, name) for name in _check_fallbacks(fallbacks))
         if not prices_loaded():
             deferred = DeferredPrice()
             for plan in plans:

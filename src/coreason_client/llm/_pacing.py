@@ -85,7 +85,14 @@ class DeploymentPace:
     def wait(self, turn: float | None, now: float) -> tuple[float, float]:
         """Return the seconds before a call may send, and its turn; at 0 it counts as sent."""
         with self._lock:
-            if turn is None and self._is_free(now):
+            if (
+                turn is None
+                and self._window.running < self._window.size
+                and self._estimate is _Estimate.UNKNOWN
+                and not self._unused
+                and self._rejected_at is None
+                and now - self._start < _SECOND
+            ):  # no rule applies: this is the usual case, and quick
                 self._sent += 1
                 self._window.running += 1
                 return 0.0, 0.0
@@ -114,10 +121,11 @@ class DeploymentPace:
     def answered(self) -> None:
         """Record the end of a request."""
         with self._lock:
-            window, unlimited = self._window, not self._estimate.paces and self._rejected_at is None
-            if unlimited and 2 * window.running > window.size:
-                window.size = 2 * window.running
-            window.running = max(0, window.running - 1)
+            window, running = self._window, self._window.running
+            unlimited = not self._estimate.paces and self._rejected_at is None
+            if 2 * running > window.size and unlimited:
+                window.size = 2 * running
+            window.running = running - 1 if running else 0
 
     def reject(self, phase: int, delay: float, now: float) -> None:
         """Record a 429 for a request of a phase, which asks for a delay."""
@@ -135,16 +143,6 @@ class DeploymentPace:
         """Let another call have the turn of a call that was cancelled."""
         with self._lock:
             heappush(self._unused, turn)
-
-    def _is_free(self, now: float) -> bool:
-        """Return True if no rule applies to a new request: this is the usual case, and quick."""
-        return (
-            self._window.running < self._window.size
-            and self._estimate is _Estimate.UNKNOWN
-            and not self._unused
-            and self._rejected_at is None
-            and now - self._start < _SECOND
-        )
 
     def _advance(self, now: float) -> None:
         if self._rejected_at is not None:
@@ -248,17 +246,18 @@ class Paces:
 class CallPace:
     """The turn of one call, for its next attempt."""
 
-    __slots__ = ("_pace", "_paces", "_phase", "_running", "_turn")
+    _pace: DeploymentPace | None = None
+    _turn: float | None = None  # while the call waits
+    _running = False
+    _phase = 0
 
-    def __init__(self, paces: Paces) -> None:
-        self._paces = paces
-        self._pace: DeploymentPace | None = None
-        self._turn: float | None = None  # while the call waits
-        self._running = False
-        self._phase = 0
+    def __init__(self, paces: Paces | None) -> None:
+        self._paces = paces  # None if nothing is shared
 
     def wait(self, route: ModelRoute, now: float) -> float:
         """Return the seconds before the next attempt; 0 lets it be sent."""
+        if self._paces is None:
+            return 0.0
         pace = self._paces.of(route)
         if pace is not self._pace:
             if self._pace is not None:
@@ -286,7 +285,8 @@ class CallPace:
 
     def close(self) -> None:
         """End the attempt, and give back the turn of one that is not sent."""
-        self.answered()
-        turn, self._turn = self._turn, None
-        if turn is not None and self._pace is not None:
-            self._pace.give_back(turn)
+        if self._running:
+            self.answered()
+        if self._turn is not None and self._pace is not None:
+            self._pace.give_back(self._turn)
+            self._turn = None

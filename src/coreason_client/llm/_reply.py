@@ -52,7 +52,6 @@ from .errors import LLMError, LLMFilteredError, LLMResponseError, LLMTimeoutErro
 from .types import (
     Answered,
     Citation,
-    FinishReason,
     PartialData,
     PartialResponse,
     Response,
@@ -231,7 +230,8 @@ def read_answer(
 
     `before` is the text that was received before a stream broke, and that this answer continues.
     """
-    answer = continued(answer, plan.prefix, plan.route.profile)
+    if plan.prefix is not None:
+        answer = continued(answer, plan.prefix, plan.route.profile)
     try:
         answered = assemble(answer, plan.call, plan.price, parse_as)
         if before:
@@ -315,7 +315,8 @@ def _response(answer: ModelAnswer, calls: list[ToolCall], usage: Usage) -> Answe
     data: ResponseData = {  # type: ignore[typeddict-item] # `parsed` is added where it applies
         "content": answer.content or (None if calls else ""),
         "tool_calls": calls,
-        "finish_reason": _finish_reason(answer, calls),
+        # With tool calls, the provider's own finish reason is ignored.
+        "finish_reason": "tool_calls" if calls else "length" if answer.end == "length" else "stop",
     }
     _add_beside_text(data, answer)
     if answer.end == "filtered":
@@ -344,13 +345,6 @@ def _placed(citation: Citation, content: str) -> Citation:
     """Return a citation without its range if that is not in the text."""
     inside = 0 <= citation.get("start", 0) <= citation.get("end", 0) <= len(content)
     return citation if inside else without_range(citation)
-
-
-def _finish_reason(answer: ModelAnswer, calls: list[ToolCall]) -> FinishReason:
-    """Return the finish reason; with tool calls, the provider's own one is ignored."""
-    if calls:
-        return "tool_calls"
-    return "length" if answer.end == "length" else "stop"
 
 
 def _checked_call(raw: RawToolCall, answer: ModelAnswer, call: ModelCall) -> ToolCall:

@@ -260,7 +260,7 @@ class AsyncHTTPSession:
         return self._request(
             request.method,
             url,
-            data=aiohttp.BytesPayload(request.content) if request.content else None,
+            data=request.content or None,
             headers=self.headers(request.headers),
             timeout=timeout,
             allow_redirects=False,

@@ -130,8 +130,9 @@ class LLMClient(ClientBase, ClientCore):
             LLMRequestError: an argument is wrong, or the provider rejected the request.
             LLMError: there is no answer; the class and the fields of the error give the reason.
         """
-        asked = messages, model, tools, temperature, max_tokens, {**options}, response_format
-        attempts = self._attempts(*asked)
+        attempts = self._attempts(
+            messages, model, tools, temperature, max_tokens, {**options}, response_format
+        )
         with attempts.observer:
             flow = self._flow(attempts, response_format, options)
             response = self._run_flow(flow, attempts)

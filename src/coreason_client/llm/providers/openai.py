@@ -88,7 +88,8 @@ class OpenAI(Adapter):
         if not reasons(call.model, call.extra.get("reasoning_effort")):
             _add_sampling(body, call)  # a model that reasons rejects it
         if call.max_tokens is not None:
-            body[_max_tokens_field(call.model, profile)] = call.max_tokens
+            never = reasoning_mode(call.model) == "never"  # others reject the older field
+            body[profile.max_tokens_field if never else "max_completion_tokens"] = call.max_tokens
         if call.tools:
             body["tools"] = [_tool(tool, index, profile) for index, tool in enumerate(call.tools)]
         if call.tool_choice is not None:
@@ -221,11 +222,6 @@ def _add_sampling(body: dict[str, Any], call: ModelCall) -> None:
         body["temperature"] = call.temperature
     if call.stop:
         body["stop"] = list(call.stop)
-
-
-def _max_tokens_field(model: str, profile: ProviderProfile) -> str:
-    # A model that reasons rejects the older field at every provider.
-    return profile.max_tokens_field if reasoning_mode(model) == "never" else "max_completion_tokens"
 
 
 def _tool(tool: Mapping[str, Any], index: int, profile: ProviderProfile) -> Mapping[str, Any]:
