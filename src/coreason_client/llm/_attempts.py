@@ -335,7 +335,17 @@ class Attempts(Generic[PlanT]):
         """
         held, route = self._held, self.plan.route
         seconds = held.wait(route, now)
-        if 0 < left <= seconds:
+        if seconds == 0.0:
+            if held.limits is None:
+                return None
+            allowed = held.limits.wait(self.plan.estimated_tokens, now, left)
+            if allowed is None:
+                raise self._timeout_error(
+                    "the request was not sent: requests_per_minute or tokens_per_minute of this "
+                    "client does not allow it"
+                )
+            seconds = allowed
+        elif 0 < left <= seconds:
             error = route.error(
                 LLMRateLimitError,
                 f"the request was not sent: {route.profile.name} rejects requests for model "
@@ -344,15 +354,6 @@ class Attempts(Generic[PlanT]):
             )
             self._fall_back(error)
             return self._held_wait(now, left)
-        if seconds == 0.0 and held.limits is not None:
-            tokens = self.plan.estimated_tokens
-            allowed = held.limits.wait(tokens, now, left)
-            if allowed is None:
-                raise self._timeout_error(
-                    "the request was not sent: requests_per_minute or tokens_per_minute of this "
-                    "client does not allow it"
-                )
-            seconds = allowed
         return Wait(seconds) if seconds > 0 and left > 0 else None
 
     def _timeout_error(self, reason: str) -> LLMError:
@@ -364,7 +365,7 @@ class _Held(CallPace):
     """What holds the attempts of a call back: the client's own limits, and what others learned."""
 
     def __init__(self, policy: Policy, *, routed: bool) -> None:
-        super().__init__(policy.paces if policy.max_retries and not routed else None)
+        CallPace.__init__(self, policy.paces if policy.max_retries and not routed else None)
         self._policy = policy
         self.limits = None if policy.limits is None else CallLimits(policy.limits)
 
@@ -387,7 +388,7 @@ class _Held(CallPace):
         """Give back what an attempt that was not sent has reserved."""
         if self.limits is not None:
             self.limits.close()
-        super().close()
+        CallPace.close(self)
 
 
 @lru_cache(maxsize=64)  # nearly all attempts have the same timeout

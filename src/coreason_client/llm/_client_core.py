@@ -318,7 +318,7 @@ class ClientCore:
     def _policy(self, requests: int, on_break: OnBreak, reask: bool) -> Policy:
         """Return the policy of a call; nearly all calls of a client have the same one."""
         own = self.timeout, self.max_retries, self.deadline, self._limits
-        chosen = (own, requests, on_break, reask)
+        chosen = (*own, requests, on_break, reask)
         if self._last_policy is not None and self._last_policy[0] == chosen:
             return self._last_policy[1]
         count = (self.max_retries + 1) * requests

@@ -377,11 +377,11 @@ def _sum_of_counts(runs: list[Tokens]) -> Tokens:
 def _billed_dollars(usage: Mapping[str, Any]) -> float | None:
     """Return the amount billed, None if the usage has none."""
     cost = usage.get("cost")
-    if isinstance(cost, dict):
-        return _amount(cost.get("total_cost"))
     if cost is None:
         ticks = usage.get("cost_in_usd_ticks")
         return None if ticks is None else _amount(ticks, _TICKS_PER_DOLLAR)
+    if isinstance(cost, dict):
+        return _amount(cost.get("total_cost"))
     billed = _amount(cost)
     if billed is None or usage.get("is_byok") is not True:
         return billed

@@ -122,8 +122,7 @@ class DeploymentPace:
         """Record the end of a request."""
         with self._lock:
             window, running = self._window, self._window.running
-            unlimited = not self._estimate.paces and self._rejected_at is None
-            if 2 * running > window.size and unlimited:
+            if 2 * running > window.size and not self._estimate.paces and self._rejected_at is None:
                 window.size = 2 * running
             window.running = running - 1 if running else 0
 
