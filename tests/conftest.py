@@ -79,7 +79,10 @@ def a2a_peer() -> Iterator[str]:
         yield origin
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Print the tables of the tests, unless they would hide what failed."""
+    if exitstatus != pytest.ExitCode.OK:
+        return
     tables: defaultdict[str, list[str]] = defaultdict(list)
     for reports in terminalreporter.stats.values():
         for report in reports:

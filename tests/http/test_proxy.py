@@ -42,13 +42,15 @@ PROXIES: dict[str, dict[str, str]] = {
     "without a scheme": {"all_proxy": "proxy.test:3128"},
     "with a password": {"ALL_PROXY": "http://user:secret@proxy.test:3128"},
 }
+# Before 2.16.2, httpx2 ignored an entry like these.
+STARS = ("*.example.com", "*.example.com:8443") if httpx2.__version__ != "2.16.0" else ()
 EXCEPTIONS = (
     "",
     "*",
     "other.test",
     "example.com",
     ".example.com",
-    "*.example.com",
+    *STARS,
     "EXAMPLE.com , other.test",
     "example.com:8443",
     "example.com:443",

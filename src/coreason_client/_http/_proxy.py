@@ -1,4 +1,4 @@
-"""The proxy that the environment variables define for a URL, by the rules of httpx2.
+"""The proxy that the environment variables define for a URL, by the rules of httpx2 2.16.2.
 
 A message about a failed connection includes the proxy, because the proxy may be unreachable.
 """
@@ -65,8 +65,8 @@ def _matches_name(entry: str, url: SplitResult) -> bool:
 
 
 def _matches_host(host: str, name: str, scheme: str | None) -> bool:
-    if scheme is None and host != "localhost":  # `example.com` also matches its subdomains
-        return name == host or name.endswith(host if host.startswith(".") else f".{host}")
     if host.startswith("*."):
         return name.endswith(host[1:])
+    if scheme is None and host != "localhost":  # `example.com` also matches its subdomains
+        return name == host or name.endswith(host if host.startswith(".") else f".{host}")
     return host in ("", name)
