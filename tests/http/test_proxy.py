@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
+from packaging.version import Version
 
 from coreason_client import AsyncCAPClient, CAPClient, CoreasonError, MissingExtraError
 from coreason_client._http._build import proxy_of
@@ -42,15 +43,16 @@ PROXIES: dict[str, dict[str, str]] = {
     "without a scheme": {"all_proxy": "proxy.test:3128"},
     "with a password": {"ALL_PROXY": "http://user:secret@proxy.test:3128"},
 }
-# Before 2.16.2, httpx2 ignored an entry like these.
-STARS = ("*.example.com", "*.example.com:8443") if httpx2.__version__ != "2.16.0" else ()
+# httpx2 heeds entries like these since 2.16.2.
+STARS = ("*.example.com", "*.example.com:8443")
+HEEDS_STARS = Version(httpx2.__version__) >= Version("2.16.2")
 EXCEPTIONS = (
     "",
     "*",
     "other.test",
     "example.com",
     ".example.com",
-    *STARS,
+    *(STARS if HEEDS_STARS else ()),
     "EXAMPLE.com , other.test",
     "example.com:8443",
     "example.com:443",
@@ -91,6 +93,16 @@ def test_the_proxy_is_the_one_that_httpx2_uses(
     for name, value in {**settings, "NO_PROXY": no_proxy}.items():
         monkeypatch.setenv(name, value)
     assert {url: proxy_for(url) for url in URLS} == httpx2_proxies()
+
+
+def test_a_star_in_no_proxy_stands_for_subdomains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://proxy.test:3128")
+    monkeypatch.setenv("NO_PROXY", "*.example.com")
+    direct = {url for url in URLS if proxy_for(url) is None}
+    assert direct == {"https://www.example.com"}
+    monkeypatch.setenv("NO_PROXY", "*.example.com:8443")
+    assert all(proxy_for(url) == "http://proxy.test:3128" for url in URLS)
+    assert proxy_for("https://www.example.com:8443/") is None
 
 
 @pytest.mark.parametrize("url", ["", "example.com", "http://", "http://[", "http://a:99999999"])

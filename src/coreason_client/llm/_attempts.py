@@ -365,7 +365,7 @@ class _Held(CallPace):
     """What holds the attempts of a call back: the client's own limits, and what others learned."""
 
     def __init__(self, policy: Policy, *, routed: bool) -> None:
-        CallPace.__init__(self, policy.paces if policy.max_retries and not routed else None)
+        super().__init__(policy.paces if policy.max_retries and not routed else None)
         self._policy = policy
         self.limits = None if policy.limits is None else CallLimits(policy.limits)
 
@@ -388,7 +388,7 @@ class _Held(CallPace):
         """Give back what an attempt that was not sent has reserved."""
         if self.limits is not None:
             self.limits.close()
-        CallPace.close(self)
+        super().close()
 
 
 @lru_cache(maxsize=64)  # nearly all attempts have the same timeout

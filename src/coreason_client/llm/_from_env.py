@@ -124,7 +124,7 @@ class SharedClients:
 
     def client(self, kind: type[ClientT]) -> ClientT:
         """Return the client for the current configuration."""
-        configuration = _settings_reader()()
+        configuration = read_configuration()
         known = self._clients.get(kind)
         if known is None or known[0] is not configuration:
             with self._lock:
