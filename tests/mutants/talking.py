@@ -378,6 +378,13 @@ MUTANTS = (
         (f"{_TASKS}/test_service.py",),
     ),
     Mutant(
+        "a turn has its place only when its agent begins",
+        f"{_A2A}/_turn_starter.py",
+        "await self._enter(caller, incoming, sent.record)",
+        "pass",
+        ("tests/server/test_talking_kills.py",),
+    ),
+    Mutant(
         "a task that waits for its turn counts as started",
         f"{_A2A}/_turn_starter.py",
         "if self._agent is None and not (order and order.add_unstarted(stream_id, started)):",

@@ -46,6 +46,15 @@ def mortal_submit(worker, run, after=None):
 
 SharedWorker.submit = mortal_submit
 
+if kind == "turns-late":  # what a dead process has begun is continued once all messages are sent
+    claim_durable = SQLiteStreamLog.claim_durable
+
+    async def late_claim(log, *given):
+        is_open = pathlib.Path(f"{effects}-gate").exists()
+        return await claim_durable(log, *given) if is_open else []
+
+    SQLiteStreamLog.claim_durable = late_claim
+
 def note(text):
     with open(effects, "a") as file:
         file.write(f"{text}\\n")
@@ -317,6 +326,7 @@ CASES: dict[str, Callable[..., Case]] = {
     "inbox": Inbox,
     "inbox-approval": InboxApproval,
     "turns-durable": Turns,
+    "turns-late": Turns,
     "turns-plain": PlainTurns,
 }
 

@@ -117,8 +117,7 @@ def serve_killable(
     require_server("--kill")
     if sys.platform == "win32":
         raise Failure("--kill does not work on Windows, which has no SIGKILL", ExitCode.USAGE)
-    if llm is not None:
-        own_agent(llm, system)  # an error of a model is reported by this process
+    own_agent(llm, system)  # an error of a model is reported by this process
     _bypass_proxies("127.0.0.1")
     with agent_process(llm, system, verbose=verbose) as process:
         yield AgentKiller(process, seed)

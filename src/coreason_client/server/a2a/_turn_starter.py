@@ -174,11 +174,24 @@ class TurnStarter:
         async def run() -> Sent:
             begin = self._begin_task if incoming.task_id is None else self._send_to_task
             sent = await begin(caller, incoming)
+            await self._enter(caller, incoming, sent.record)
             if config is not None:
                 await self.push.register(sent.record, config)
             return sent
 
         return await self.uninterrupted(run())
+
+    async def _enter(self, caller: Caller, incoming: IncomingMessage, record: TaskRecord) -> None:
+        """Give the turn that a message began its place among those that wait, before the answer.
+
+        Its sender may send the next message at once. If the message was sent before, the process
+        that opened the turn may have died before it did this.
+        """
+        order, turn = self._runtime.producers.order, turns_of(record)[-1]
+        if order is not None and record.state == WORKING and turn.key == incoming.key:
+            message = replace(incoming, context_id=record.context_id)
+            request = request_for(message, turn.request_id, caller.user_id, incoming.metadata)
+            await order.enter(caller.principal, request, turn.stream_id)
 
     async def _begin_task(self, caller: Caller, incoming: IncomingMessage) -> Sent:
         """Begin a task with a message, or join the one that it has begun before."""
@@ -220,9 +233,8 @@ class TurnStarter:
 
     def _refusal(self) -> Exception:
         """Return why no stream can begin now."""
-        if self._runtime.closing:
-            return shutting_down()
-        return too_many_streams(self._runtime.options)
+        runtime = self._runtime
+        return shutting_down() if runtime.closing else too_many_streams(runtime.options)
 
     async def _send_to_task(self, caller: Caller, incoming: IncomingMessage) -> Sent:
         """Give a message to the running agent of a task, or begin its next turn with it."""
@@ -323,8 +335,7 @@ class TurnStarter:
         *,
         first_waits: bool = False,
     ) -> "asyncio.Future[TaskFold | None]":
-        stream_id, turn_log = meta.stream_id, self._turn_log
-        order = self._runtime.producers.order
+        stream_id, turn_log, order = meta.stream_id, self._turn_log, self._runtime.producers.order
         if self._agent is None and not (order and order.add_unstarted(stream_id, started)):
             # A durable one has its journal, and one that waits for its turn is started later.
             await self._tasks.start(stream_id, meta.epoch, started)
@@ -337,8 +348,6 @@ class TurnStarter:
             turn_log.forget(stream_id, unwritten=producer.unwritten is not None)
 
         producer.task.add_done_callback(forget)
-        if order is not None:
-            await order.enter(meta.principal, request, stream_id)
         return ended
 
     # Cancellations.
