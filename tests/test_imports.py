@@ -51,10 +51,6 @@ PACKAGES: dict[str, set[str]] = {
     "coreason_client.sse": {"coreason_client.errors"},
     "coreason_client._http._types": {"coreason_client.errors"},
     "coreason_client._http._checks": {"coreason_client.errors"},
-    "coreason_client._http._proxy": {
-        "coreason_client._http._checks",
-        "coreason_client._http._types",
-    },
     "coreason_client._http._redirect": {
         "coreason_client._drive",
         "coreason_client._http._types",
@@ -328,7 +324,6 @@ GROUPS: dict[str, set[str]] = {
         "coreason_client._valkey_address",
         "coreason_client._http._types",
         "coreason_client._http._checks",
-        "coreason_client._http._proxy",
         "coreason_client._http._redirect",
         "coreason_client._version",
     },

@@ -28,7 +28,7 @@ def endpoint(api_key: Any = KEY, **options: Any) -> Endpoint:
         headers={"X-Api-Key": "key-of-header"},
         strict_sequence=False,
         max_event_bytes=1000,
-        proxies=False,
+        proxy_for=lambda url: None,
     )
     return replace(made, **options)
 

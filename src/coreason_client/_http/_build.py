@@ -379,14 +379,25 @@ class _ClosableBody:
             await self._body.aclose()
 
 
-def proxy_of(client: Any, request: Any) -> str | None:
-    """Return the proxy that a client uses for a request, without user and password.
+def proxy_of(client: Any, url: str) -> str | None:
+    """Return the proxy that a client uses for a URL, without user and password.
 
-    None if it uses none, or if that cannot be found out.
+    None if it uses none, if that cannot be found out, or if the URL is not valid.
     """
     try:
-        url = client._transport_for_url(request.url)._pool._proxy_url
-        host, port = url.host.decode(), url.port or DEFAULT_PORTS.get(url.scheme.decode())
-        return f"{url.scheme.decode()}://{f'[{host}]' if ':' in host else host}:{port}"
-    except AttributeError:  # also of a caller's own transport
+        proxy = client._transport_for_url(httpx2.URL(url))._pool._proxy_url
+        host, port = proxy.host.decode(), proxy.port or DEFAULT_PORTS.get(proxy.scheme.decode())
+        return f"{proxy.scheme.decode()}://{f'[{host}]' if ':' in host else host}:{port}"
+    except (AttributeError, httpx2.InvalidURL):  # also of a caller's own transport
+        return None
+
+
+def proxy_for(client: Any, url: str) -> str | None:
+    """Return the proxy of a caller's client for a URL; of no client, that of a new one of ours."""
+    if client is not None:
+        return proxy_of(client, url)
+    try:
+        with httpx2.Client(verify=client_options()["verify"]) as new:
+            return proxy_of(new, url)
+    except (ImportError, ValueError):  # the environment names one that httpx2 cannot use
         return None

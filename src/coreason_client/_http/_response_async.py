@@ -137,7 +137,6 @@ async def open_response_async(
         request = with_authorization(request, await authorization())
     shard = clients.acquire()
     release = once(lambda: clients.release(shard))
-    built: Any = None
     try:
         with translated():
             built = build_request(shard.client, request)
@@ -150,5 +149,5 @@ async def open_response_async(
     except BaseException as error:
         release()
         if isinstance(error, TransportFailure) and error.kind in CONNECT_FAILURES:
-            error.proxy = proxy_of(shard.client, built)
+            error.proxy = proxy_of(shard.client, request.url)
         raise

@@ -136,7 +136,6 @@ def open_response(
         request = with_authorization(request, authorization())
     shard = clients.acquire()
     release = once(lambda: clients.release(shard))
-    built: Any = None
     try:
         with translated():
             built = build_request(shard.client, request)
@@ -146,5 +145,5 @@ def open_response(
     except BaseException as error:
         release()
         if isinstance(error, TransportFailure) and error.kind in CONNECT_FAILURES:
-            error.proxy = proxy_of(shard.client, built)
+            error.proxy = proxy_of(shard.client, request.url)
         raise

@@ -20,7 +20,6 @@ from coreason_manifest.definitions.session import SessionContext
 from .._context import caller_headers, trace_headers
 from .._drive import Flow, Reply, Wait
 from .._http._checks import check_headers, check_key, check_url, merged_headers, shown, wrong_url
-from .._http._proxy import proxy_for
 from .._http._redirect import follow_redirects
 from .._http._types import (
     FINAL_FAILURES,
@@ -90,8 +89,8 @@ class Endpoint:
     headers: Mapping[str, str] = field(repr=False)
     strict_sequence: bool
     max_event_bytes: int
-    proxies: bool
-    """True if the proxies of the environment are used; False for a caller's own HTTP client."""
+    proxy_for: Callable[[str], str | None]
+    """Returns the proxy of the HTTP client for a URL."""
 
     def __post_init__(self) -> None:
         _check_base_url(self.base_url)
@@ -183,7 +182,7 @@ class Endpoint:
             strict_sequence=self.strict_sequence,
             max_event_bytes=self.max_event_bytes,
             redact=lambda text: self.credential.redact(text, headers),
-            proxy_for=self._proxy_for,
+            proxy_for=self.proxy_for,
             **options,
         )
 
@@ -292,7 +291,7 @@ class Endpoint:
         def redacted(text: str) -> str:
             return self.credential.redact(text, request.headers)
 
-        proxy = failure.proxy or self._proxy_for(request.url)
+        proxy = self.proxy_for(request.url)
         error = CAPConnectionError(
             redacted(f"no answer to {describe_request(request, proxy)}: {failure}"),
             attempts=attempts,
@@ -326,9 +325,6 @@ class Endpoint:
         return Request(method, self.base_url + path, sent, content, self._timeouts(timeout))
 
     # Settings of one call
-
-    def _proxy_for(self, url: str) -> str | None:
-        return proxy_for(url) if self.proxies else None
 
     @property
     def _backoff(self) -> Backoff:

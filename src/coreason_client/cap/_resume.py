@@ -241,7 +241,6 @@ class ResumeMachine:
                 self._count_loss("the response ended before a CLOSE packet", drained=drained)
             return ()
         redact_chain(failure, errors.redact)
-        errors.proxy = failure.proxy
         details = FailureDetails(failure=failure)
         if failure.kind in FINAL_FAILURES:
             message = f"{errors.describe_request()} failed: {failure}"

@@ -327,12 +327,9 @@ class StreamErrors:
     """Builds errors that contain the read position and the request.
 
     `redact` removes the credentials from a text, and `proxy_for` returns the proxy for a URL.
-
-    Attributes:
-        proxy: the proxy of the last connection that failed, if that is known.
     """
 
-    __slots__ = ("_connections", "_numbering", "_proxy_for", "proxy", "redact")
+    __slots__ = ("_connections", "_numbering", "_proxy_for", "redact")
 
     def __init__(
         self,
@@ -344,7 +341,6 @@ class StreamErrors:
         self._connections = connections
         self._numbering = numbering
         self._proxy_for = proxy_for
-        self.proxy: str | None = None
         self.redact = redact
 
     def make(
@@ -360,7 +356,7 @@ class StreamErrors:
             attempts=self._connections.budget.failures,
             method=None if request is None else request.method,
             url=None if request is None else shown(request.url),
-            proxy=None if request is None else self._proxy_of(request),
+            proxy=None if request is None else self._proxy_for(request.url),
             status_code=None if head is None else head.status,
             headers=None if head is None else head.headers,
             body=details.body,
@@ -409,10 +405,7 @@ class StreamErrors:
         request = self._connections.request
         if request is None:
             return "the request"
-        return describe_request(request, self._proxy_of(request))
-
-    def _proxy_of(self, request: Request) -> str | None:
-        return self.proxy or self._proxy_for(request.url)
+        return describe_request(request, self._proxy_for(request.url))
 
     def describe_response(self, head: ResponseHead, body: bytes) -> str:
         """Describe a response that does not carry the stream, without secrets."""

@@ -1,6 +1,7 @@
 """The async CAP client: signatures and docstrings; the rules are in `_protocol` and `_resume`."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, overload
 from uuid import UUID
 
@@ -8,6 +9,7 @@ from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRe
 
 from .._drive_async import AsyncClosing, run_async
 from .._http._async import AsyncSender
+from .._http._build import proxy_for
 from .._http._types import TimeoutLike, timeouts_from
 from ._protocol import (
     DEFAULT_MAX_RETRIES,
@@ -85,7 +87,7 @@ class AsyncCAPClient(AsyncClosing):
             headers=dict(headers or {}),
             strict_sequence=strict_sequence,
             max_event_bytes=max_event_bytes,
-            proxies=http_client is None,
+            proxy_for=partial(proxy_for, http_client),
         )
         self._sender = AsyncSender(http_client, credential.authorization_async)
 

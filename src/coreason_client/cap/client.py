@@ -3,12 +3,14 @@
 """The sync CAP client: signatures and docstrings; the rules are in `_protocol` and `_resume`."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, overload
 from uuid import UUID
 
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
 from .._drive_sync import Closing, run
+from .._http._build import proxy_for
 from .._http._sync import SyncSender
 from .._http._types import TimeoutLike, timeouts_from
 from ._protocol import (
@@ -87,7 +89,7 @@ class CAPClient(Closing):
             headers=dict(headers or {}),
             strict_sequence=strict_sequence,
             max_event_bytes=max_event_bytes,
-            proxies=http_client is None,
+            proxy_for=partial(proxy_for, http_client),
         )
         self._sender = SyncSender(http_client, credential.authorization)
 

@@ -39,7 +39,7 @@ class CAPError(CoreasonError):
         attempts: the number of connections in a row that failed; 0 if the error has another reason.
         method: the HTTP method of the last request.
         url: its URL, without user, password and query.
-        proxy: the proxy that the environment names for it, without user and password.
+        proxy: the proxy through which it went, without user and password.
         status_code: the HTTP status of the last response, if there was one.
         headers: its headers; names are case-insensitive.
         body: its body, up to a limit.
