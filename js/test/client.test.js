@@ -325,7 +325,7 @@ describe("send", () => {
   for (const [status, detail] of [
     [409, "The stream has ended: send a new request."],
     [404, "This agent has no inbox."],
-    [429, "The agent has not read the messages before this one."],
+    [429, "A stream takes at most 100 messages, of 900,000 bytes together."],
   ]) {
     test(`a refusal with ${status} is an error with the sentence of the server`, async () => {
       const { client } = play([refusal(status, detail)]);

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -18,11 +20,19 @@ from coreason_client import (
 )
 from coreason_client._retry import Backoff
 from coreason_client.cap import _protocol
-from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
+from coreason_client.server import (
+    AgentApp,
+    AgentStream,
+    RunningServer,
+    ServiceRequest,
+    SQLiteStreamLog,
+    running,
+)
 from coreason_client.testing import ChaosProxy, ConnectionPlan
 from coreason_manifest.definitions.presentation import ClosePacket, DeltaPacket, ErrorPacket, Packet
 
 from .aio import aio
+from .balancer import Balancer
 from .conftest import Serve
 from .log.backends import BACKENDS, Clock
 from .peer import LIMIT, Gate, Peer, envelope
@@ -170,11 +180,55 @@ def test_it_waits_for_the_next_answer(serve: Serve, words: Sequence[str]) -> Non
             client.ask(word, ID)
         with peer.http.stream("GET", PATH) as response:
             chunks = response.iter_text()
+            assert next(chunks).startswith("id: ")
             assert next(chunks).startswith(":\n\n")
             client.ask("new", ID)
             body = "".join(chunks)
     assert response.headers["content-type"].startswith("text/event-stream")
     assert ('"p":"new "' in body, "old" in body) == (True, False)
+
+
+@pytest.mark.parametrize("words", [(), ("old",)])
+def test_no_answer_is_missed_between_two_connections(serve: Serve, words: Sequence[str]) -> None:
+    """A client that has read nothing yet connects again, after an answer has begun and ended."""
+    peer = serve(speak, on_busy="wait", heartbeat=0.05)
+    with CAPClient(str(peer.http.base_url), "k") as client:
+        for word in words:
+            client.ask(word, ID)
+        with peer.http.stream("GET", PATH) as response:
+            first = next(response.iter_text()).partition("\n")[0]
+        assert first.startswith("id: ")
+        client.ask("missed", ID)
+        again = peer.http.get(PATH, headers={"Last-Event-ID": first.removeprefix("id: ")}).text
+    assert ('"p":"missed "' in again, "old" in again) == (True, False)
+
+
+def test_a_client_that_waits_misses_no_answer_at_a_restart(tmp_path: Path) -> None:
+    def server() -> AbstractContextManager[RunningServer]:
+        log = SQLiteStreamLog(tmp_path / "log.db")
+        return running(AgentApp(speak, log=log, on_busy="wait", heartbeat=0.05))
+
+    with ExitStack() as first, ThreadPoolExecutor(1) as threads:
+        before = first.enter_context(server())
+        with (
+            Balancer(port_of(before)) as balancer,
+            CAPClient(f"http://127.0.0.1:{balancer.port}", "k") as client,
+            client.follow_conversation(ID) as following,
+        ):
+            packet = threads.submit(next, following)
+            balancer.until_reached()
+            sleep(0.2)  # until it has the position
+            first.close()
+            with server() as after:
+                with CAPClient(after.url, "k") as other:
+                    other.ask("missed", ID)
+                balancer.send_to(port_of(after))
+                shown: Any = packet.result(LIMIT)
+    assert shown.p["data"]["text"] == "missed"
+
+
+def port_of(server: RunningServer) -> int:
+    return int(server.url.rpartition(":")[2])
 
 
 def test_the_position_continues_in_another_client(serve: Serve) -> None:
@@ -271,7 +325,7 @@ def test_a_reader_that_waits_counts(serve: Serve) -> None:
     peer = serve(speak, on_busy="wait", max_readers_per_key=1, heartbeat=0.05)
     with peer.http.stream("GET", PATH) as response:
         chunks = response.iter_text()
-        assert next(chunks).startswith(":\n\n")
+        assert next(chunks).startswith("id: ")
         refused = peer.http.get(PATH)
     assert (refused.status_code, "too-many-readers" in refused.text) == (429, True)
     until = monotonic() + LIMIT
@@ -287,7 +341,7 @@ def test_a_server_that_stops_ends_the_wait() -> None:
         stream = peer.http.stream("GET", PATH)
         response = stream.__enter__()
         chunks = response.iter_text()
-        assert next(chunks).startswith(":\n\n")
+        assert next(chunks).startswith("id: ")
     assert "retry: " in "".join(chunks)
     stream.__exit__(None, None, None)
     peer.close()

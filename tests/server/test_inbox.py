@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import AsyncMock, patch
 from uuid import uuid4
 
 import pytest
@@ -23,6 +23,7 @@ from coreason_client.server import (
     ServiceRequest,
     SQLiteStreamLog,
     StepFailed,
+    StreamCancelled,
     SyncAgentStream,
     running,
 )
@@ -30,7 +31,8 @@ from coreason_client.server._names import ANONYMOUS, full_principal
 from coreason_client.server.durable._notes import Begun, Done, Note, Started, dump_note
 from coreason_client.server.engine import _inbox
 from coreason_client.server.engine._conversation import dump_request
-from coreason_client.server.engine._inbox import MAX_MESSAGES, MAX_TEXT, InboxStore
+from coreason_client.server.engine._inbox import MAX_MESSAGES, MAX_TEXT, Inbox, InboxStore
+from coreason_client.server.engine._steps import Steps
 from coreason_client.server.log import MemoryStreamLog, NewStream
 from coreason_client.server.log.base import AgentVersion, Conversation, Notes
 
@@ -253,6 +255,102 @@ async def test_a_full_inbox_takes_no_more() -> None:
     assert await store.put(InboxMessage("7", "x")) == "stored"
 
 
+@pytest.mark.parametrize("backend", list(BACKENDS))
+@pytest.mark.parametrize("letter", ["x", '"', "\N{GRINNING FACE}"])
+def test_no_accepted_message_is_lost_because_of_its_size(
+    backend: str, letter: str, tmp_path: Path
+) -> None:
+    @aio
+    async def run() -> None:
+        log = BACKENDS[backend](Clock(), tmp_path)
+        await log.start("me")
+        store = InboxStore(log, (await log.open(new_stream(), "me")).meta)
+        sent = [InboxMessage(str(number), letter * MAX_TEXT) for number in range(20)]
+        results = [await store.put(message) for message in sent]
+        accepted = results.count("stored")
+        assert 0 < accepted < 20
+        assert results == ["stored"] * accepted + ["full"] * (20 - accepted)
+        assert await store.messages() == sent[:accepted]
+        await log.stop("me")
+
+    run()
+
+
+@aio
+async def test_of_many_messages_at_once_the_accepted_ones_are_delivered(tmp_path: Path) -> None:
+    log = MemoryStreamLog()
+    store = InboxStore(log, (await log.open(new_stream(), "me")).meta)
+    with patch.object(log, "turns", late(log.turns)):
+        sent = [InboxMessage(str(number), "x") for number in range(300)]
+        results = await asyncio.gather(*map(store.put, sent))
+    delivered = [message.id for message in await store.messages()]
+    accepted = [one.id for one, result in zip(sent, results, strict=True) if result == "stored"]
+    assert sorted(delivered) == sorted(accepted)
+    assert len(delivered) == MAX_MESSAGES
+    assert set(results) == {"stored", "full"}
+
+
+def late(turns: Any) -> Any:
+    """Answer when all others have asked."""
+
+    async def read(*arguments: Any) -> Any:
+        found = await turns(*arguments)
+        await asyncio.sleep(0.01)
+        return found
+
+    return read
+
+
+def test_another_message_with_the_same_id_is_refused(serve: Serve) -> None:
+    peer = serve(talking, inbox=True)
+    with peer.open(envelope()) as answer:
+        answer.until(1)
+        assert send(peer, answer.stream_id, "a", "1").status_code == 202
+        refused = send(peer, answer.stream_id, "b", "1")
+        assert send(peer, answer.stream_id, "stop").status_code == 202
+        assert answer.rest().text == "ready a stop "
+    assert (refused.status_code, "message-conflict" in refused.json()["type"]) == (409, True)
+
+
+@aio
+async def test_messages_are_delivered_after_the_list_of_earlier_ones_has_expired() -> None:
+    """A list of a log expires when nothing was added to it for the final retention."""
+    clock = Clock()
+    log = MemoryStreamLog(clock=clock)
+    meta = (await log.open(new_stream(), "me")).meta
+    store = InboxStore(log, meta)
+    inbox = Inbox(store, Steps(meta.stream_id), {})
+    for text in ("a", "b"):
+        await store.put(InboxMessage(text, text))
+        assert (await anext(inbox)).text == text
+    log._store.conversations.clear()  # as it is then
+    await store.put(InboxMessage("c", "c"))
+    assert [one.text for one in await inbox.waiting()] == ["c"]
+    inbox.name_unread = AsyncMock(return_value={})
+    await inbox.seal()
+    assert inbox.heard == ["a", "b", "c"]
+
+
+def test_a_plain_agent_that_waits_for_messages_ends_when_it_is_cancelled(serve: Serve) -> None:
+    ended = threading.Event()
+
+    def agent(_: ServiceRequest, stream: SyncAgentStream) -> None:
+        stream.write("ready ")
+        try:
+            for message in stream.inbox:
+                stream.write(message.text)
+        except StreamCancelled:
+            ended.set()
+            raise
+
+    peer = serve(agent, inbox=True)
+    with peer.open(envelope()) as answer:
+        answer.until(1)
+        peer.cancel(answer.stream_id)
+        answer.rest()
+    wait_for(ended)
+
+
 def test_a_sender_learns_that_the_inbox_is_full(serve: Serve) -> None:
     async def agent(_: ServiceRequest, stream: AgentStream) -> None:
         await stream.write("ready ")
@@ -382,7 +480,7 @@ def test_messages_of_a_durable_agent_that_cannot_go_on_are_named(
         store = InboxStore(log, (await log.open(new, "me")).meta)
         for name in ("got", "unread"):
             assert await store.put(InboxMessage(name, "x")) == "stored"
-        look = {"messages": [["got", "x"]], "taken": 1}
+        look = {"messages": [["got", "x"]]}
         notes: list[Note] = [Begun("inbox@1", "rerun", "f", ""), Done("inbox@1", "result", look)]
         stored = [dump_note(note) for note in (*notes, Started(2, 0), Started(3, 0))]
         await log.append(stream_id, 1, 1, [], Notes(1, stored))

@@ -42,6 +42,7 @@ from .durable._approvals import ApprovalPending
 from .durable._notes import Policy
 from .engine._conversation import (
     MAX_HISTORY_BYTES,
+    MAX_STATE_BYTES,
     AnsweredQuestion,
     History,
     StoredQuestion,
@@ -544,14 +545,17 @@ class AgentStream:
         With `call_id`, the question is whether a tool may be called, and the id is that of a
         `tool_call` without a result. Clients that can show buttons for it do so.
 
-        `state` is what the agent needs to go on, any JSON. Clients do not get it; the turn that
-        answers the question does, from `answered_question`.
+        `state` is what the agent needs to go on, any JSON of at most 2 MiB. Clients do not get it;
+        the turn that answers the question does, from `answered_question`.
 
         Raises:
             ArgumentError: an argument is invalid.
         """
         data = {"question": question} | _optional(_text, call_id=call_id)
-        self._writer.turns.asked = StoredQuestion(question, call_id, _json("state", state))
+        state = _json("state", state)
+        if len(to_json(state)) > MAX_STATE_BYTES:
+            raise ArgumentError("state", f"must have at most {MAX_STATE_BYTES:,} bytes of JSON")
+        self._writer.turns.asked = StoredQuestion(question, call_id, state)
         asked = {"type": QUESTION, "data": data}
         await self.write_packet(StreamOpCode.EVENT, asked)
         await self.write(question)

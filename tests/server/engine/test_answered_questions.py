@@ -1,9 +1,14 @@
 """A turn that ended with a question gives its state to the turn that answers it, once."""
 
+import asyncio
 import json
+import threading
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, patch
 from uuid import UUID, uuid4
 
 import pytest
@@ -15,20 +20,21 @@ from coreason_client.server import AgentApp, AgentStream, ServiceRequest, SQLite
 from coreason_client.server.engine._conversation import (
     StoredQuestion,
     answer_to,
-    answered_stream,
     dump_asked,
     dump_claim,
     dump_turn,
+    last_asker,
     make_turn,
     parse_asked,
     parse_claims,
     parse_history,
 )
+from coreason_client.server.http import _admission
 from coreason_manifest.definitions.message import ChatMessage
 
 from ..conftest import Serve
 from ..log.backends import BACKENDS, Clock
-from ..peer import Peer, envelope
+from ..peer import Peer, envelope, wait_for
 
 STATE = {"messages": ["delete it"], "number": 7}
 
@@ -46,6 +52,9 @@ async def asking(request: ServiceRequest, stream: AgentStream) -> None:
     if found.reason == "fail":
         await stream.fail("told", "As it was told.")
         return
+    if found.reason == "wait":
+        await stream.write("waiting")
+        await asyncio.sleep(30)
     assert (found.question, found.call_id, found.state) == ("May I?", "call-1", STATE)
     shown = [found.approved, found.reason, found.arguments]
     await stream.write(json.dumps(shown))
@@ -85,7 +94,7 @@ def test_a_client_can_name_the_question_and_change_the_arguments(serve: Serve) -
     assert shown == '[true, "", {"path": "y"}]'
     assert_refused(peer, question_id=name, approved=False)
     for wrong in ("question_x", f"question_{uuid4().hex}", 7):
-        assert said(peer, "", "new", question_id=wrong, approved=True) == "nothing was asked"
+        assert_refused(peer, question_id=wrong, approved=True)
 
 
 def test_another_principal_gets_no_state() -> None:
@@ -94,7 +103,7 @@ def test_another_principal_gets_no_state() -> None:
         peers = [Peer(server.url, key * 32) for key in "12"]
         name = f"question_{UUID(str(peers[0].ask(envelope('ask')).stream_id)).hex}"
         assert said(peers[1], "yes") == "nothing was asked"
-        assert said(peers[1], "", question_id=name, approved=True) == "nothing was asked"
+        assert_refused(peers[1], question_id=name, approved=True)
         assert said(peers[0], "", question_id=name, approved=True) == '[true, "", null]'
         for peer in peers:
             peer.close()
@@ -131,6 +140,85 @@ def test_a_yes_counts_once_even_if_its_turn_has_failed(serve: Serve) -> None:
     assert_refused(peer, question_id=name, approved=True)
 
 
+heard = threading.Event()
+
+
+async def working(request: ServiceRequest, stream: AgentStream) -> None:
+    """Work until a message comes, and ask at the word "go"; read none at the word "other"."""
+    answered = await stream.answered_question()
+    if stream.question == "yes":
+        await stream.write(f"answered: {answered and answered.approved}")
+        return
+    await stream.write("Working. ")
+    if stream.question == "other":
+        await asyncio.to_thread(wait_for, heard)
+        return
+    await anext(stream.inbox)
+    await stream.ask("May I?")
+
+
+def finish(peer: Peer, stream_id: str, text: str = "finish") -> None:
+    sent = peer.http.post(f"/streams/{stream_id}/messages", json={"id": text, "text": text})
+    assert sent.status_code == 202
+
+
+def test_a_message_that_waited_before_the_question_is_no_answer(serve: Serve) -> None:
+    peer, other = serve(working, on_busy="wait", inbox=True), None
+    with peer.open(envelope("go")) as first:
+        first.until(1)
+        other = Peer(str(peer.http.base_url))
+        with other.open(envelope("yes")) as queued:
+            time.sleep(0.5)  # longer than the clocks of a store may differ
+            finish(peer, first.stream_id)
+            assert first.rest().text == "Working. May I?"
+            assert queued.rest().text == "answered: None"
+    other.close()
+
+
+def test_a_message_that_an_earlier_agent_did_not_read_is_no_answer(serve: Serve) -> None:
+    heard.clear()
+    peer = serve(working, on_busy="wait", inbox=True)
+    with peer.open(envelope("other")) as first:
+        first.until(1)
+        other = Peer(str(peer.http.base_url))
+        with other.open(envelope("go")) as second:
+            finish(peer, first.stream_id, "yes")
+            heard.set()
+            unread = dict(first.rest().last.p)["next_stream"]
+            second.until(1)
+            time.sleep(0.5)
+            finish(peer, second.stream_id)
+            assert second.rest().text == "Working. May I?"
+        assert peer.http.get(f"/streams/{unread}").text.count("answered: None") == 1
+        other.close()
+
+
+def test_of_answers_at_once_that_name_the_question_one_starts_the_agent(serve: Serve) -> None:
+    """The others do not begin the work of the agent again."""
+    peer = serve(asking)
+    name = peer.ask(envelope("ask")).stream_id
+    body = envelope("", "elsewhere")
+    body["payload"]["metadata"] = {"answer": {"question_id": name, "approved": False}}
+    with patch.object(_admission, "was_answered", AsyncMock(return_value=False)):  # none has, yet
+        assert peer.ask(body | {"request_id": str(uuid4())}).text == '[false, "", null]'
+        late = peer.ask(body | {"request_id": str(uuid4())})
+    assert (late.text, late.last.p.code) == ("", "question_not_open")
+
+
+@pytest.mark.parametrize("first", ["no: fail", "no: wait"])
+def test_a_question_is_open_again_after_an_answer_that_failed(serve: Serve, first: str) -> None:
+    """Clients that answer in text need not name it."""
+    peer = serve(asking)
+    assert said(peer, "ask") == "May I?"
+    with peer.open(envelope(first)) as failing:
+        if first == "no: wait":
+            failing.until(1)
+            peer.cancel(failing.stream_id)
+        failing.rest()
+    assert said(peer, "yes") == '[true, "", null]'
+    assert said(peer, "yes") == "nothing was asked"
+
+
 @pytest.mark.parametrize("durable", [False, True])
 def test_the_state_survives_a_restart(tmp_path: Path, durable: bool) -> None:
     for text, expected in (("ask", "May I?"), ("No.", '[false, "", null]')):
@@ -139,6 +227,54 @@ def test_the_state_survives_a_restart(tmp_path: Path, durable: bool) -> None:
             peer = Peer(server.url)
             assert said(peer, text) == expected
             peer.close()
+
+
+NOT_A_YES: Sequence[Any] = (False, 0, [], "no", {}, {"approve": False}, {"approved": 1})
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (None, True),
+        (True, True),
+        ("yes", True),
+        ({"approved": True}, True),
+        *((wrong, False) for wrong in NOT_A_YES),
+    ],
+)
+def test_only_a_clear_yes_of_a_resumed_run_is_a_yes(payload: Any, expected: bool) -> None:
+    thread = {"threadId": "t", "messages": [{"id": "1", "role": "user", "content": "ask"}]}
+    with running(AgentApp(asking, ag_ui=True)) as server:
+        peer = Peer(server.url)
+        events = peer.http.post("/ag-ui", json={**thread, "runId": "1"}).text
+        [asked] = json.loads(events.strip().rpartition("data: ")[2])["outcome"]["interrupts"]
+        entry = {"interruptId": asked["id"], "status": "resolved", "payload": payload}
+        answer = peer.http.post("/ag-ui", json={**thread, "runId": "2", "resume": [entry]}).text
+        assert ("[true," in answer) is expected
+        peer.close()
+
+
+def test_a_question_of_a_run_that_was_answered_over_another_protocol_is_closed() -> None:
+    thread = {"threadId": "t", "messages": [{"id": "1", "role": "user", "content": "ask"}]}
+    with running(AgentApp(asking, ag_ui=True)) as server:
+        peer = Peer(server.url)
+        events = peer.http.post("/ag-ui", json={**thread, "runId": "1"}).text
+        [asked] = json.loads(events.strip().rpartition("data: ")[2])["outcome"]["interrupts"]
+        assert said(peer, "", question_id=asked["id"], approved=False) == '[false, "", null]'
+        entry = {"interruptId": asked["id"], "status": "resolved"}
+        late = peer.http.post("/ag-ui", json={**thread, "runId": "2", "resume": [entry]})
+        assert late.status_code == 409
+        peer.close()
+
+
+@pytest.mark.parametrize("resume", [[{}], "x", [1], {"a": 1}, [{"interruptId": 1}], [[]]])
+def test_metadata_in_the_form_of_another_protocol_may_be_anything(
+    serve: Serve, resume: Any
+) -> None:
+    peer = serve(asking)
+    body = envelope("yes")
+    body["payload"]["metadata"] = {"ag_ui": {"resume": resume}}
+    assert peer.ask(body).status in (200, 409)
 
 
 def test_clients_of_stateless_protocols_answer_too() -> None:
@@ -218,9 +354,41 @@ def test_the_mark_of_a_turn_is_no_message() -> None:
     turn = make_turn([ChatMessage.user("ask")], "May I?")
     stored = dump_turn(turn, asked_by=asker)
     assert parse_history([stored]).turns == (turn,)
-    assert answered_stream(request_with("yes"), [dump_turn(turn), stored]) == asker
-    assert answered_stream(request_with("yes"), [stored, dump_turn(turn)]) is None
-    assert answered_stream(request_with("yes"), []) is None
+    failed = dump_turn(make_turn([ChatMessage.user("yes")], "", "agent_error"))
+    assert last_asker([dump_turn(turn), stored]) == asker
+    assert last_asker([stored, failed, failed]) == asker
+    assert last_asker([stored, dump_turn(turn)]) is None
+    assert last_asker([]) is None
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_large_state_comes_back(tmp_path: Path, durable: bool) -> None:
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        answered = await stream.answered_question()
+        if answered is None:
+            await stream.ask("May I?", state="x" * 2_000_000)
+        else:
+            await stream.write(f"{answered.approved} {len(answered.state)}")
+
+    app = AgentApp(agent, log=SQLiteStreamLog(tmp_path / "log"), durable=durable)
+    with running(app) as server:
+        peer = Peer(server.url)
+        assert said(peer, "go") == "May I?"
+        assert said(peer, "yes") == "True 2000000"
+        peer.close()
+
+
+def test_a_state_that_is_too_large_is_refused_before_the_question(serve: Serve) -> None:
+    errors: list[str] = []
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        try:
+            await stream.ask("q", state="x" * 3_000_000)
+        except ArgumentError as error:
+            errors.append(str(error))
+
+    serve(agent).ask()
+    assert errors == ["state must have at most 2,097,152 bytes of JSON"]
 
 
 def test_a_state_must_be_json(serve: Serve) -> None:

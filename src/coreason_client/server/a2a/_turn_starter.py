@@ -20,10 +20,16 @@ from coreason_client.a2a.errors import UnsupportedOperationError
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..engine._conversation import dump_request, last_question, parse_request
-from ..engine._inbox import InboxMessage, InboxStore
+from ..engine._conversation import (
+    asked_in,
+    dump_claim,
+    dump_request,
+    last_question,
+    parse_request,
+)
+from ..engine._inbox import FULL, MAX_TEXT, InboxMessage, InboxStore
 from ..engine._limits import Unit
-from ..engine._packets import CANCELLED, Frames
+from ..engine._packets import CANCELLED, CONVERSATION_BUSY, Frames
 from ..engine._runtime import Runtime
 from ..engine._writer import was_answered
 from ..errors import Fenced, UnknownStream
@@ -105,12 +111,13 @@ class _Inboxes:
             UnsupportedOperationError: the message has no text, or the inbox is full.
         """
         text = last_question(request)
-        if not text:
-            raise UnsupportedOperationError("A running agent takes only messages with text.")
+        if not 0 < len(text) <= MAX_TEXT:
+            size = f"1 to {MAX_TEXT} characters"
+            raise UnsupportedOperationError(f"A running agent takes only text, of {size}.")
         turn = turns_of(record)[-1]
         result = await (await self._of(turn)).put(InboxMessage(str(request.request_id), text))
         if result == "full":
-            raise UnsupportedOperationError("The agent has not read the messages before this one.")
+            raise UnsupportedOperationError(FULL)
         self._runtime.producers.wake_inbox(turn.stream_id)
         return result == "stored"
 
@@ -213,6 +220,7 @@ class TurnStarter:
         )
         new = self._new(caller, incoming, record, turn)
         await self._check_answer(caller, new.request)
+        await self._check_order(caller, new.request)
         values = {message_name(1): to_json(incoming.message)}
         replaces: UUID | None = None
         while True:
@@ -286,6 +294,18 @@ class TurnStarter:
         """
         if await was_answered(self._runtime.log, caller.principal, request):
             raise UnsupportedOperationError("The question was already answered by another message.")
+
+    async def _check_order(self, caller: Caller, request: ServiceRequest) -> None:
+        """Refuse a new message while an earlier one is answered, if the agent does so.
+
+        Raises:
+            UnsupportedOperationError: that is so.
+        """
+        runtime, principal = self._runtime, caller.principal
+        order = runtime.producers.order if runtime.options.on_busy == "reject" else None
+        busy = order is not None and await order.busy(principal, request)
+        if busy and await runtime.log.find(principal, request.request_id) is None:
+            raise UnsupportedOperationError(CONVERSATION_BUSY.message)
 
     def _new(
         self, caller: Caller, incoming: IncomingMessage, record: TaskRecord, turn: TurnRef
@@ -366,9 +386,17 @@ class TurnStarter:
         opened = await self._tasks.add_turn(new, change)
         if opened is None:
             raise UnsupportedOperationError("Another message has just been sent to the task.")
-        self._turn_log.add(turn.stream_id, change.new, {})
-        await self._close_cancelled(Claim(turn.stream_id, opened.epoch, 0))
+        await self._cancel_turn(Claim(turn.stream_id, opened.epoch, 0), change.new)
         await self.push.turn_added(record.task_id)
+
+    async def _cancel_turn(self, claim: Claim, record: TaskRecord) -> None:
+        """End a turn that is a cancellation; nothing can answer the question before it any more."""
+        turns = [turn.stream_id for turn in turns_of(record)]
+        place = asked_in(record.principal, turns[turns.index(claim.stream_id) - 1])
+        void = dump_claim(claim.stream_id, approves=True)
+        await self._runtime.log.add_turn(place, claim.stream_id, void)
+        self._turn_log.add(claim.stream_id, record, {})
+        await self._close_cancelled(claim)
 
     async def _close_cancelled(self, claim: Claim) -> None:
         seq = claim.last_seq + 1
@@ -394,8 +422,7 @@ class TurnStarter:
             await self._close_cancelled(claim)
             return True
         if "request" not in stored:
-            self._turn_log.add(claim.stream_id, record, {})
-            await self._close_cancelled(claim)
+            await self._cancel_turn(claim, record)
             return True
         meta = await self._runtime.log.meta(claim.stream_id)
         ours = question.agent_id == self._runtime.options.agent_id

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from starlette.routing import Route
 from coreason_manifest.definitions.service import HealthCheckResponse, ServiceRequest
 
 from .._options import Options
-from ..engine._inbox import MAX_TEXT, InboxMessage, InboxStore
+from ..engine._inbox import FULL, MAX_TEXT, InboxMessage, InboxStore
 from ..engine._order import place_of
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone, UnknownStream
@@ -41,6 +41,8 @@ Readiness: TypeAlias = Literal["ready", "starting", "degraded", "draining"]
 _MAX_ID = 255  # characters of the id of a message
 _START_WAIT = 1.0  # seconds that /ready waits for the start
 _NO_STORE = {"Cache-Control": "no-store"}
+_BEFORE_ALL: Final = UUID(int=0)  # the position before the first answer of a conversation
+_LAST: Final = 10**18 - 1  # not before the last packet of any answer
 _NOT_ORDERED = (
     "The answers of a conversation of this agent have no order: start it with on_busy, such as "
     'on_busy="wait".'
@@ -188,7 +190,9 @@ class Routes:
         message = await self._gate.read(request, principal, length, _inbox_message)
         result = await InboxStore(runtime.log, meta).put(message)
         if result == "full":
-            raise Problem(429, "inbox-full", "The agent has not read the messages before this one.")
+            raise Problem(429, "inbox-full", FULL)
+        if result == "conflict":
+            raise Problem(409, "message-conflict", "Another message has this id: use a new one.")
         if result == "ended":
             raise Problem(409, "stream-ended", "The stream has ended: send a new request.")
         runtime.producers.wake_inbox(stream_id)
@@ -204,6 +208,8 @@ class Routes:
         place = place_of(principal, request.path_params["conversation_id"])
         if cursor is None:
             found, after = await order.ends(place)
+        elif cursor.stream_id == _BEFORE_ALL:
+            found, after = await order.next(place, None), None
         else:
             after = cursor.stream_id
             found = await order.next(place, after)
@@ -226,7 +232,9 @@ class Routes:
                 return None
             return await log.meta(begun), await order.message(place, begun)
 
-        return NextStream(runtime, reader, find, order.entered)
+        # A client that connects again after a restart misses no answer that has begun meanwhile.
+        position = f"{after or _BEFORE_ALL}:{_LAST}" if cursor is None else ""
+        return NextStream(runtime, reader, find, order.entered, position)
 
     async def check_reader(self, request: Request, stream_id: UUID) -> None:
         """Check that the principal of a request may read a stream.

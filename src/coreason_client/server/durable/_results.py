@@ -13,6 +13,12 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
 MAX_RESULT_BYTES = 1024 * 1024
+_LIMIT = "_coreason_max_result_bytes"
+
+
+def with_limit(function: Callable[..., Any], max_bytes: int) -> None:
+    """Let the results of a function have another size."""
+    setattr(function, _LIMIT, max_bytes)
 
 
 _MAX_MESSAGE = 2000  # characters of an error's message that the journal keeps
@@ -92,11 +98,12 @@ def _type_name(value: object) -> str:
 class ResultType:
     """Converts the results of one function; its return annotation is their type."""
 
-    __slots__ = ("_adapter", "_step")
+    __slots__ = ("_adapter", "_max_bytes", "_step")
 
     def __init__(self, step: str, function: Callable[..., Any]) -> None:
         self._step = step
         self._adapter = _adapter(unwrapped(function))
+        self._max_bytes = getattr(function, _LIMIT, MAX_RESULT_BYTES)
 
     def dump(self, result: object) -> bytes:
         """Return a result as JSON.
@@ -111,9 +118,9 @@ class ResultType:
                 f"the result of the step {self._step} must be JSON or fit the return annotation of "
                 f"its function, got {type(result).__name__}"
             ) from None
-        if len(data) > MAX_RESULT_BYTES:
+        if len(data) > self._max_bytes:
             raise ResultError(
-                f"the result of the step {self._step} may have {MAX_RESULT_BYTES} bytes of JSON, "
+                f"the result of the step {self._step} may have {self._max_bytes} bytes of JSON, "
                 f"got {len(data)}: store it elsewhere and return its address"
             )
         return data

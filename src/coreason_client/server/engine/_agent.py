@@ -19,6 +19,7 @@ from ..._context import set_current_sync_stream
 from ..durable._approvals import ApprovalPending
 from ..stream import AgentStream
 from ..sync_stream import Bridge, SyncAgentStream
+from ._packets import QUESTION_NOT_OPEN
 from ._step_context import in_thread
 from ._steps import JournaledSteps, Steps
 from ._threads import run_in_thread
@@ -116,6 +117,18 @@ def is_generator_without_stream(agent: object) -> bool:
     """Return True if an agent is a generator that takes only the request."""
     generator = _is(inspect.isasyncgenfunction, agent) or _is(inspect.isgeneratorfunction, agent)
     return generator and callable(agent) and not _takes(agent, 2)
+
+
+def answering(runner: Runner) -> Runner:
+    """Return an agent that does not start with an answer that comes too late."""
+
+    async def run(request: ServiceRequest, stream: AgentStream) -> None:
+        if await stream._writer.turns.is_late():
+            await stream.fail(QUESTION_NOT_OPEN.code, QUESTION_NOT_OPEN.message)
+        else:
+            await runner(request, stream)
+
+    return run
 
 
 def continuing(runner: Runner) -> Runner:

@@ -34,6 +34,9 @@ COMPLETE = "complete"
 MAX_HISTORY_BYTES = 1024 * 1024
 """Default limit of the stored history that an agent gets."""
 
+MAX_STATE_BYTES = 2 * 1024 * 1024
+"""Limit of the state of a question: a log keeps 4 MiB of it and the claims to answer it."""
+
 _MESSAGES = TypeAdapter(list[ChatMessage])
 _OUTCOME_KEY = "outcome"
 _ASKED_KEY = "asked"
@@ -373,20 +376,30 @@ def parse_claims(stored: Sequence[bytes]) -> list[tuple[UUID, bool]]:
     return [(UUID(claim["stream"]), claim["approves"]) for claim in claims if claim is not None]
 
 
-def answered_stream(request: ServiceRequest, last_turn: Sequence[bytes]) -> UUID | None:
-    """Return the stream whose question a request answers, None if it answers none.
+def names_question(request: ServiceRequest) -> bool:
+    """Return True if the metadata of a request names the question that it answers."""
+    return _given_answer(request).get("question_id") is not None
 
-    The metadata of the request names it, for A2A perhaps by the id of the message with the
-    question, or it is the one with which the last turn ended.
-    """
-    named = _given_answer(request).get("question_id")
-    if named is None:
-        turns = stored_turns(last_turn[-1]) if last_turn else []
-        named = turns[-1][-1].get(_ASKED_KEY) if turns and turns[-1] else None
+
+def named_asker(request: ServiceRequest) -> UUID | None:
+    """Return the stream whose question a request names, for A2A perhaps by a message id."""
     try:
-        return None if named is None else UUID(str(named).removeprefix("question_").split(":")[0])
+        named = str(_given_answer(request).get("question_id"))
+        return UUID(named.removeprefix("question_").split(":")[0])
     except ValueError:
         return None
+
+
+def last_end(latest: Sequence[bytes]) -> dict[str, Any] | None:
+    """Return the last message of the last turn that did not fail, None if all have failed."""
+    turns = [turn for stored in latest for turn in stored_turns(stored) if turn]
+    return next((turn[-1] for turn in reversed(turns) if _OUTCOME_KEY not in turn[-1]), None)
+
+
+def last_asker(latest: Sequence[bytes]) -> UUID | None:
+    """Return the stream of that turn if it ended with a question."""
+    asked = (last_end(latest) or {}).get(_ASKED_KEY)
+    return None if asked is None else UUID(asked)
 
 
 def answer_to(asked: StoredQuestion, request: ServiceRequest) -> AnsweredQuestion:
@@ -409,19 +422,21 @@ def _given_answer(request: ServiceRequest) -> dict[str, Any]:
     given = metadata.get(_ANSWER_KEY)
     if isinstance(page := metadata.get("ai_sdk"), dict):
         given = page.get("approval")
-    if isinstance(run := metadata.get("ag_ui"), dict) and run.get("resume"):
-        given = _given_to_run(run["resume"][0])
+    if isinstance(run := metadata.get("ag_ui"), dict) and isinstance(run.get("resume"), list):
+        given = _given_to_run(next(iter(run["resume"]), None))
     return given if isinstance(given, dict) else {}
 
 
-def _given_to_run(entry: dict[str, Any]) -> dict[str, Any]:
+def _given_to_run(entry: Any) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        return {}
     payload = entry.get("payload")
     given: dict[str, Any] = {**payload} if isinstance(payload, dict) else {}
-    if entry["status"] == "cancelled":
+    if entry.get("status") == "cancelled":
         given["approved"] = False
-    elif not isinstance(payload, str):  # otherwise its text says whether it is a yes
-        given.setdefault("approved", True)
-    return {**given, "question_id": entry["interruptId"]}
+    elif payload is None or isinstance(payload, bool):  # otherwise its text may be a yes
+        given["approved"] = payload is not False
+    return {**given, "question_id": entry.get("interruptId")}
 
 
 class Question(NamedTuple):

@@ -20,19 +20,20 @@ from typing import Any, Final, Literal, TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
 from ..durable._journal import BODY, Journal
-from ..log.base import Conversation, StreamLog, StreamMeta
+from ..log.base import MAX_TURNS, Conversation, StreamLog, StreamMeta
 from ._conversation import dump_mark, marks_in
 from ._steps import Steps
 
 MAX_MESSAGES: Final = 100
 MAX_TEXT: Final = 65_536  # characters
-_ALL: Final = MAX_MESSAGES * 5
+MAX_BYTES: Final = 900_000  # of all as JSON: one look may find all, and is the result of a step
+FULL: Final = f"A stream takes at most {MAX_MESSAGES} messages, of {MAX_BYTES:,} bytes together."
 _POLL_SECONDS: Final = 1.0  # a message that arrives in this process is noticed at once
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:inbox-message")
 _REPLAY_POLL_SECONDS: Final = 0.05
 _MESSAGE, _SEAL, _STEP = "message", "seal", "inbox"
 
-PutResult: TypeAlias = Literal["stored", "ended", "full"]
+PutResult: TypeAlias = Literal["stored", "ended", "full", "conflict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +45,20 @@ class InboxMessage:
 
 
 def _accepted(stored: Sequence[bytes], epoch: int) -> list[InboxMessage]:
-    """Return the messages before the seal of a producer.
+    """Return the messages before the seal of a producer, up to the limits.
 
-    The seal of one with an earlier epoch is void: it has lost the stream.
+    The seal of one with an earlier epoch is void: it has lost the stream. Several processes may add
+    the last message at the same time: all find the same one beyond the limits.
     """
     messages: list[InboxMessage] = []
-    for found in map(marks_in, stored):
-        if found.get(_SEAL, 0) >= epoch:
+    size = 0
+    for found, added in zip(map(marks_in, stored), map(len, stored), strict=True):
+        size += added
+        if found.get(_SEAL, 0) >= epoch or size > MAX_BYTES:
             break
         if _MESSAGE in found:
             messages.append(InboxMessage(**found[_MESSAGE]))
-    return messages
+    return messages[:MAX_MESSAGES]
 
 
 class InboxStore:
@@ -66,9 +70,12 @@ class InboxStore:
         self._epoch = meta.epoch
         self._place = Conversation(meta.principal, f"inbox:{meta.stream_id.hex}")
 
+    async def _stored(self) -> Sequence[bytes]:
+        return await self._log.turns(self._place, MAX_TURNS)
+
     async def messages(self) -> list[InboxMessage]:
         """Return what was accepted."""
-        return _accepted(await self._log.turns(self._place, _ALL), self._epoch)
+        return _accepted(await self._stored(), self._epoch)
 
     async def has(self, message_id: str) -> bool:
         """Return True if a message with this id was accepted."""
@@ -84,14 +91,15 @@ class InboxStore:
         stored = dump_mark(_MESSAGE, {"id": message.id, "text": message.text})
         is_added = False
         while True:
-            meta = await self._log.meta(self._stream_id)
+            meta, there = await self._log.meta(self._stream_id), await self._stored()
             self._epoch = meta.epoch
-            known = {one.id for one in await self.messages()}
+            known = {one.id: one for one in _accepted(there, self._epoch)}
             if message.id in known:
-                return "stored"
+                return "stored" if message == known[message.id] else "conflict"
             if meta.outcome is not None:
                 return "ended"
-            if len(known) >= MAX_MESSAGES:
+            size = sum(map(len, there if is_added else [*there, stored]))
+            if len(known) >= MAX_MESSAGES or size > MAX_BYTES:
                 return "full"
             if is_added:  # after a seal: the end follows, or another process that goes on
                 await asyncio.sleep(_REPLAY_POLL_SECONDS)
@@ -109,12 +117,20 @@ class Inbox:
     """The messages that are sent to a running agent; `async for` waits for each of them.
 
     Only one task reads at a time. A restarted durable agent gets the same messages at the same
-    places.
+    places. `taken` has the texts of those that it got in earlier runs, by their ids, and `check`
+    raises an error if the agent should stop.
     """
 
-    def __init__(self, store: InboxStore, steps: Steps, taken: int = 0) -> None:
+    def __init__(
+        self,
+        store: InboxStore,
+        steps: Steps,
+        taken: dict[str, str],
+        check: Callable[[], object] = bool,
+    ) -> None:
         self._store = store
         self._steps = steps
+        self._check = check
         self._looks: Counter[str] = Counter()
         self._taken = taken
         self._unread: list[str] | None = None  # known once it is sealed
@@ -133,8 +149,8 @@ class Inbox:
         """Accept no more messages; return what is said of those that the agent did not get."""
         if self._unread is None:
             messages = await self._store.seal()
-            self._unread = [message.id for message in messages[self._taken :]]
-            self.heard += [message.text for message in messages[: self._taken]]
+            self._unread = [one.id for one in messages if one.id not in self._taken]
+            self.heard += self._taken.values()
         return await self.name_unread(self._unread)
 
     async def waiting(self) -> list[InboxMessage]:
@@ -145,7 +161,7 @@ class Inbox:
             LogError: the log does not answer.
         """
         with self._reading() as key:
-            return await self._look(key, _ALL) or []
+            return await self._look(key, MAX_MESSAGES) or []
 
     def __aiter__(self) -> "Inbox":
         return self
@@ -153,6 +169,7 @@ class Inbox:
     async def __anext__(self) -> InboxMessage:
         with self._reading() as key:
             while True:
+                self._check()
                 self._arrived.clear()
                 found = await self._look(key, 1)
                 if found:
@@ -186,24 +203,24 @@ class Inbox:
             return None
         found: list[InboxMessage] = []
         if not known:
-            found = (await self._store.messages())[self._taken :][:limit]
+            messages = await self._store.messages()
+            found = [one for one in messages if one.id not in self._taken][:limit]
             if not found:
                 return []
 
         async def look() -> dict[str, Any]:
-            return {"messages": [[one.id, one.text] for one in found], "taken": len(found)}
+            return {"messages": [[one.id, one.text] for one in found]}
 
         taken = await self._steps.run(_STEP, look, (), key=key)
-        if not known:
-            self._taken += len(found)
+        self._taken.update(taken["messages"])
         return [InboxMessage(*one) for one in taken["messages"]]
 
 
-def taken_in(journal: Journal) -> int:
-    """Return how many messages the agent has got in earlier runs."""
-    looks = (step.done for path, step in journal.steps.items() if _is_look(path))
-    return sum(done.value["taken"] for done in looks if done and done.outcome == "result")
-
-
-def _is_look(path: str) -> bool:
-    return path.rpartition("/")[2].startswith(f"{_STEP}@")
+def taken_in(journal: Journal) -> dict[str, str]:
+    """Return the messages that the agent has got in earlier runs."""
+    taken: dict[str, str] = {}
+    for path, step in journal.steps.items():
+        is_look = path.rpartition("/")[2].startswith(f"{_STEP}@")
+        if is_look and step.done and step.done.outcome == "result":
+            taken.update(step.done.value["messages"])
+    return taken

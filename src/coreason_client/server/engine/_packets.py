@@ -157,6 +157,7 @@ def fatal(code: str, message: str) -> StreamError:
 
 CANCELLED = fatal("cancelled", "The stream was cancelled.")
 ABANDONED = fatal("abandoned", "The stream was stopped because it had no readers.")
+QUESTION_NOT_OPEN = fatal("question_not_open", "The question was answered by another message.")
 CONVERSATION_BUSY = fatal(
     "conversation_busy",
     "An earlier message of this conversation is being answered: wait for its end, or cancel it.",

@@ -357,8 +357,8 @@ class DurableProducer(Producer):
 
 
 def _inbox_of(writer: StreamWriter, steps: Steps, log: StreamLog, meta: StreamMeta) -> Inbox:
-    taken = taken_in(writer.journal) if isinstance(writer, DurableWriter) else 0
-    inbox = Inbox(InboxStore(log, meta), steps, taken)
+    taken = taken_in(writer.journal) if isinstance(writer, DurableWriter) else {}
+    inbox = Inbox(InboxStore(log, meta), steps, taken, writer.check_wanted)
     writer.turns.seal, writer.turns.heard = inbox.seal, inbox.heard
     return inbox
 

@@ -19,7 +19,7 @@ from ..log.base import Claim, EpochStart, StreamLog, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import Metrics
 from ..observe._spans import Attempt, HeaderValues, StoredHeaders, Tracing
-from ._agent import Runner, continuing, watch_forgotten
+from ._agent import Runner, answering, continuing, watch_forgotten
 from ._conversation import waiting_request
 from ._durable_writer import Origin
 from ._limits import Quotas, Unit
@@ -56,7 +56,7 @@ class Producers:
         quotas: Quotas,
     ) -> None:
         self.order: Order | None = None
-        self._runner = runner = continuing(runner) if options.durable else runner
+        self._runner = runner = answering(continuing(runner) if options.durable else runner)
         if options.on_busy != "parallel":
             self.order = Order(log, options.on_busy, self.get, self.cancel)
             self._runner = self.order.ordered(runner)

@@ -231,7 +231,8 @@ class Takeover:
         if not self._has_inbox:
             return []
         messages = await InboxStore(self._log, meta).seal()
-        return [message.id for message in messages[taken_in(journal) :]]
+        taken = taken_in(journal)
+        return [message.id for message in messages if message.id not in taken]
 
     async def _end(
         self, claim: Claim, *, cancelled: bool, details: Mapping[str, Any] | None = None

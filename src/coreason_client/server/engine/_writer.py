@@ -25,18 +25,20 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ...errors import ArgumentError
 from .._off_loop import off_loop
 from ..durable._approvals import APPROVAL
-from ..errors import Fenced, LogError, UnknownStream
+from ..durable._results import with_limit
+from ..errors import Fenced, LogError, StreamCancelled, UnknownStream
 from ..log.base import Conversation, StreamLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
 from ._appender import Appender
 from ._conversation import (
     COMPLETE,
+    MAX_STATE_BYTES,
     AnsweredQuestion,
+    RequestWithHistory,
     StoredQuestion,
     StoredTurn,
     Turn,
     answer_to,
-    answered_stream,
     asked_in,
     conversation_of,
     dump_asked,
@@ -44,7 +46,11 @@ from ._conversation import (
     dump_turn,
     given_turns,
     is_large,
+    last_asker,
+    last_end,
     make_turn,
+    named_asker,
+    names_question,
     parse_asked,
     parse_claims,
     question_of,
@@ -53,6 +59,8 @@ from ._packets import Frames
 
 logger = logging.getLogger("coreason_client.server")
 
+_CLOCK_ERROR = 0.2  # seconds between the clocks of two servers of a store, as they are estimated
+_FAILED_TURNS = 20  # that are skipped to find the question
 _MAX_CLAIMS = 1_000
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*", re.ASCII)
 
@@ -119,6 +127,15 @@ class StreamWriter:
     def stream_id(self) -> UUID:
         """The id of the stream."""
         return self._meta.stream_id
+
+    def check_wanted(self) -> None:
+        """Check that the agent should go on.
+
+        Raises:
+            StreamCancelled: it should not; one in a thread gets no other signal while it waits.
+        """
+        if self.cancelled or self.ending.ended:
+            raise StreamCancelled(self.stream_id)
 
     @property
     def packets(self) -> int:
@@ -351,14 +368,43 @@ class StreamTurns:
         found = await self._question()
         return found is not None and isinstance(found[1].state, dict) and APPROVAL in found[1].state
 
+    async def is_late(self) -> bool:
+        """Return True if the request names a question that another stream answers.
+
+        Raises:
+            LogError: the log does not answer.
+        """
+        found = await self._question() if names_question(self.request) else None
+        if found is None or await self.answered_question() is not None:
+            return False
+        answering = await _answering_stream(self._log, found[0], retries=_retries(self.request))
+        return answering not in (None, self._meta.stream_id)
+
     async def _question(self) -> tuple[Conversation, StoredQuestion] | None:
         """Return the question that the request answers, and where it is stored."""
-        asker = answered_stream(self.request, await self.latest(1))
+        asker = named_asker(self.request)
+        if not names_question(self.request):
+            asker = await self._unnamed_asker()
         if asker is None:
             return None
         place = asked_in(self.principal, asker)
         asked = parse_asked(await self._log.turns(place, _MAX_CLAIMS))
         return None if asked is None else (place, asked)
+
+    async def _unnamed_asker(self) -> UUID | None:
+        """Return the stream that asked before this one was opened; none for a new task of A2A."""
+        if "a2a" in self.request.payload.metadata:
+            return None  # an answer to a task names its question
+        latest = await self.latest(1)
+        if latest and last_end(latest) is None:
+            latest = await self.latest(_FAILED_TURNS)
+        if (asker := last_asker(latest)) is None:
+            return None
+        with suppress(UnknownStream):
+            ended_at = (await self._log.meta(asker)).ended_at
+            if ended_at is None or ended_at > self._meta.opened_at + _CLOCK_ERROR:
+                return None
+        return asker
 
     async def answered_question(self) -> AnsweredQuestion | None:
         """Return the question that the request answers, None if another stream answers it.
@@ -375,22 +421,42 @@ class StreamTurns:
         return answer if await _answering_stream(log, place, stream_id) == stream_id else None
 
 
+# The state of a question, and the words of the user.
+with_limit(StreamTurns.answered_question, 2 * MAX_STATE_BYTES)
+
+
 async def was_answered(log: StreamLog, principal: str, request: ServiceRequest) -> bool:
-    """Return True if a new request answers a question that it names and another has answered.
+    """Return True if a new request names a question that is answered, or not there.
+
+    A task of A2A may wait without a question that is stored.
 
     Raises:
         LogError: the log does not answer.
     """
-    asker = answered_stream(request, ())
-    if asker is None or not await _answering_stream(log, asked_in(principal, asker)):
+    if not names_question(request):
+        return False
+    place = asked_in(principal, named_asker(request) or UUID(int=0))
+    if not await _answering_stream(log, place, retries=_retries(request)) and (
+        "a2a" in request.payload.metadata or parse_asked(await log.turns(place, _MAX_CLAIMS))
+    ):
         return False
     return await log.find(principal, request.request_id) is None  # else it is sent again
 
 
+def _retries(request: ServiceRequest) -> bool:
+    """Return True if a request may follow an answer that has failed, even if that was a yes.
+
+    The clients that bring their history send it again then; the agent gets no answer from it.
+    """
+    return isinstance(request, RequestWithHistory)
+
+
 async def _answering_stream(
-    log: StreamLog, place: Conversation, own: UUID | None = None
+    log: StreamLog, place: Conversation, own: UUID | None = None, *, retries: bool = False
 ) -> UUID | None:
     """Return the stream that answers a question: the first that may, None if there is none yet.
+
+    With `retries`, a yes whose turn has failed does not count.
 
     Raises:
         LogError: the log does not answer.
@@ -398,7 +464,8 @@ async def _answering_stream(
     for claim, approves in parse_claims(await log.turns(place, _MAX_CLAIMS)):
         with suppress(UnknownStream):
             # What was approved may have been done, although the turn has failed.
-            if claim == own or approves or (await log.meta(claim)).outcome in (None, COMPLETE):
+            stays = approves and not retries
+            if claim == own or stays or (await log.meta(claim)).outcome in (None, COMPLETE):
                 return claim
     return None
 

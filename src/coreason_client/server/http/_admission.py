@@ -15,11 +15,7 @@ from starlette.requests import Request
 from coreason_manifest.definitions.service import ServiceRequest
 
 from .._off_loop import LARGE_BODY, off_loop
-from ..engine._conversation import (
-    RequestWithHistory,
-    dump_question,
-    dump_request,
-)
+from ..engine._conversation import dump_question, dump_request
 from ..engine._limits import Unit
 from ..engine._runtime import Runtime
 from ..engine._writer import was_answered
@@ -302,10 +298,8 @@ class _PendingRequest:
     async def _check_answer(self) -> None:
         """Refuse an answer to a question that the request names and another one has answered."""
         assert self._parsed is not None  # noqa: S101 - the body is read before a stream is opened
-        request, principal = self._parsed.request, self._facts.principal
-        if isinstance(request, RequestWithHistory):
-            return  # the protocols that bring their history decide it by the id of the request
-        if await was_answered(self._runtime.log, principal, request):
+        log, principal = self._runtime.log, self._facts.principal
+        if await was_answered(log, principal, self._parsed.request):
             raise question_not_open()
 
     async def _open_with_id(self) -> Opened:

@@ -300,7 +300,8 @@ def _message_frame(meta: StreamMeta, text: str) -> bytes:
 class NextStream(SSEResponse):
     """The packets of a stream that has not begun yet; `find` returns it, and its message, later.
 
-    `wait` is called with the seconds until the next heartbeat, and may return earlier.
+    `wait` is called with the seconds until the next heartbeat, and may return earlier. `position`
+    is that of a client that has read nothing yet.
     """
 
     def __init__(
@@ -309,8 +310,10 @@ class NextStream(SSEResponse):
         reader: Unit,
         find: Callable[[], Awaitable[tuple[StreamMeta, str] | None]],
         wait: Callable[[float], Awaitable[None]],
+        position: str = "",
     ) -> None:
         super().__init__(runtime, {})
+        self._first = f"id: {position}\n\n".encode() if position else _HEARTBEAT
         self._subject = "a conversation"
         self._reader = reader.hand_on()
         self._find = find
@@ -338,7 +341,7 @@ class NextStream(SSEResponse):
                 await self._send(send, b"", more=False)
                 return
             if monotonic() >= silent_until:
-                await self._send_heartbeat(send)
+                await self._send(send, _HEARTBEAT if silent_until else self._first)
                 silent_until = monotonic() + runtime.options.heartbeat
             await self._wait(silent_until - monotonic())
         meta, message = found
