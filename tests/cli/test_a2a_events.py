@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from coreason_client.a2a import (
     AgentCard,
@@ -29,6 +30,10 @@ from coreason_client.a2a.types import (
 )
 from coreason_client.cli.a2a._events import EventPresenter, show_card
 from coreason_client.cli.output import Json, Output
+from coreason_client.cli.output._live import LiveOutput
+from tests.each import each
+
+from .terminal import Emulator, EmulatorFile
 
 
 class Recorder(Output):
@@ -46,7 +51,7 @@ class Recorder(Output):
             text = self.calls.pop()[1] + text
         self.calls.append(("text", text))
 
-    def end_text(self) -> None:
+    def end_text(self, *, as_written: bool = False) -> None:
         if self.calls and self.calls[-1][0] == "text":
             self.calls.append(("end", ""))
 
@@ -186,6 +191,21 @@ def test_the_text_of_a_status_is_the_answer_if_it_asks_or_if_there_is_no_other(
     events: list[Event] = [artifact("a", "before")] if text_before else []
     shown = calls(*events, update(state, "words"))
     assert (("text", "words") in shown) is is_answer
+
+
+@each("state", [TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED])
+def test_a_question_is_shown_as_it_is_written_and_what_follows_it_as_markdown(
+    state: TaskState,
+) -> None:
+    question = r'May I call delete with {"name":"__init__.py", "say": "\"hi\""}?'
+    events = [artifact("a", "**I** tidy up."), update(state, question), artifact("b", "__Done__.")]
+    emulator = Emulator(120, 40)
+    console = Console(file=EmulatorFile(emulator), force_terminal=True, width=120, height=40)
+    with EventPresenter(LiveOutput(console), tracks_task=False, terse=True) as presenter:
+        for event in events:
+            presenter.show(event)
+    name = state.name.lower().replace("_", "-")
+    assert emulator.lines == ["I tidy up.", "", question, name, "", "Done."]
 
 
 def test_an_empty_text_is_no_answer() -> None:

@@ -19,9 +19,11 @@ from coreason_manifest.definitions.presentation import (
     ProgressUpdate,
     parse_packet,
 )
+from tests.each import each
 
 from .command import shown
 from .packets import cited, event, media, packet, plain, progress, render, text, warning
+from .terminal import Emulator, EmulatorFile
 
 
 def everything() -> list[Packet]:
@@ -49,6 +51,14 @@ def live(packets: list[Packet], *, no_color: bool = False, height: int = 30) -> 
     return out.getvalue()
 
 
+def screen_of(packets: list[Packet]) -> list[str]:
+    """Return the lines that a terminal has in the end."""
+    emulator = Emulator(120, 40)
+    console = Console(file=EmulatorFile(emulator), force_terminal=True, width=120, height=40)
+    render(LiveOutput(console), packets)
+    return emulator.lines
+
+
 def test_a_question_is_shown_once_and_an_artifact_without_its_content() -> None:
     file = {"raw": "aGVsbG8=", "filename": "a.txt", "mediaType": "text/plain"}
     packets = [
@@ -60,6 +70,45 @@ def test_a_question_is_shown_once_and_an_artifact_without_its_content() -> None:
     assert plain(packets) == "report: file a.txt text/plain\nWhere?\n"
     screen = shown(live(packets))
     assert (screen.count("Where?"), "aGVsbG8" in screen) == (1, False)
+
+
+ARGUMENTS = (
+    '{"name":"__init__.py"}',
+    '{"name":"~~old~~/x"}',
+    r'{"say":"\"hi\" \\ \n"}',
+    '{"run":"echo `id` * 2 * 3"}',
+    '{"name":"a [b](http://evil.example) ![c](d) <!-- e --> &amp;"}',
+    "# x\n\n    y\n* z\n```js\n1",
+)
+
+
+@each("arguments", ARGUMENTS)
+def test_a_question_is_shown_as_it_is_written(arguments: str) -> None:
+    """The user may permit what it says."""
+    question = f"May I call delete with {arguments}?"
+    packets = [
+        text("I **will** tidy up.\n\n"),
+        packet("EVENT", {"type": "QUESTION", "data": {"question": question, "call_id": "c"}}),
+        *map(text, (question[:30], question[30:])),
+        packet("CLOSE", {"reason": "input_required", "question": question}),
+    ]
+    rows = screen_of(packets)
+    assert rows == [
+        "I will tidy up.",
+        "",
+        *question.splitlines(),
+        "Answer with yes, or with no, because …",
+    ]
+
+
+def test_text_after_a_void_question_is_markdown_again() -> None:
+    packets = [
+        packet("EVENT", {"type": "QUESTION", "data": {"question": "**a**", "call_id": "c"}}),
+        text("**a**"),
+    ]
+    to = {"type": "REWIND", "data": {"to_seq": packets[0].seq - 1}}
+    packets += [packet("EVENT", to), text("**b**"), packet("CLOSE", {"reason": "complete"})]
+    assert screen_of(packets) == ["b"]
 
 
 def test_json_lines_are_the_packets() -> None:

@@ -112,8 +112,8 @@ class EventPresenter:
         self._shown.add(self.task_id, artifact, append=append)
         self._show_parts(artifact.parts, artifact.name)
 
-    def _start_block(self, artifact: str | None) -> None:
-        self._output.end_text()
+    def _start_block(self, artifact: str | None, *, as_written: bool = False) -> None:
+        self._output.end_text(as_written=as_written)
         self._artifact = artifact
         self._blocks.append("")
 
@@ -137,7 +137,8 @@ class EventPresenter:
     def _show_status(self, status: TaskStatus) -> None:
         line = state_name(status)
         if status.is_terminal or status.is_interrupted:
-            self._start_block(None)
+            # The user may permit what a question says.
+            self._start_block(None, as_written=status.is_interrupted)
         parts = [] if status.message is None else status.message.parts
         if parts and self._is_answer(status):
             self._show_parts(parts)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 from coreason_manifest.definitions.presentation import (
     CitationBlock,
     CitationItem,
+    ClosePacket,
     DeltaPacket,
     ErrorPacket,
     EventPacket,
@@ -22,6 +23,8 @@ from coreason_manifest.definitions.rewind import rewound_to, valid_packets
 from .._text import shortened, usage_event_line
 from ..exits import ExitCode, Failure
 from ..output import Output, Source
+
+_ASKS = ("input_required", "auth_required")
 
 
 class _Cited(NamedTuple):
@@ -39,6 +42,8 @@ class PacketPresenter:
         self._cited: dict[str, _Cited] = {}  # by URI, in order of arrival
         self._tools: dict[str, str] = {}  # the name of the tool by the id of its call
         self._asks_permission = False  # to call a tool
+        self.asks = False
+        """True if the answer ended with a question."""
 
     def __enter__(self) -> Self:
         self._output.__enter__()
@@ -46,7 +51,7 @@ class PacketPresenter:
 
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         self._output.__exit__(exc_type, exc, traceback)
-        if exc_type is None and self._asks_permission:
+        if exc_type is None and self.asks and self._asks_permission:
             self._output.detail("Answer with yes, or with no, because …")
         if exc_type is None and self._cited:
             cited = enumerate(self._cited.values(), 1)
@@ -66,6 +71,8 @@ class PacketPresenter:
             self._output.write(packet.p)
         elif isinstance(packet, EventPacket):
             self._show_event(packet.p, packet.seq)
+        elif isinstance(packet, ClosePacket):
+            self.asks = isinstance(packet.p, dict) and packet.p.get("reason") in _ASKS
         elif isinstance(packet, ErrorPacket):
             kind = "error" if packet.is_last else "warning"
             self._output.warning(f"{kind}: {packet.p.code}: {packet.p.message}")
@@ -112,6 +119,7 @@ class PacketPresenter:
 
     def _show_other(self, event: dict[str, Any]) -> None:
         if event.get("type") == "QUESTION":  # its text follows as a DELTA
+            self._output.end_text(as_written=True)  # the user may permit what it says
             data = event.get("data")
             self._asks_permission = isinstance(data, dict) and "call_id" in data
             return

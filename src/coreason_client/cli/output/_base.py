@@ -46,8 +46,8 @@ class Output:
     def write(self, text: str) -> None:
         """Continue the text of the answer, which is Markdown."""
 
-    def end_text(self) -> None:
-        """End the text; the next text starts a new block."""
+    def end_text(self, *, as_written: bool = False) -> None:
+        """End the text; the next text starts a new block, which is not Markdown if `as_written`."""
 
     def block(self, text: str) -> None:
         """Show Markdown that does not continue the text."""
@@ -122,7 +122,7 @@ class PlainOutput(Output):
         """Write the text at once."""
         self._write(self._cleaner.feed(text))
 
-    def end_text(self) -> None:
+    def end_text(self, *, as_written: bool = False) -> None:
         """End the line."""
         self._write(self._cleaner.finish())
         if self._last and not self._last.endswith("\n"):

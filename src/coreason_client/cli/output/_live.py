@@ -76,9 +76,9 @@ class LiveOutput(Output):
         """Continue the text."""
         self._do(lambda page: page.write(text))
 
-    def end_text(self) -> None:
+    def end_text(self, *, as_written: bool = False) -> None:
         """End the text; the next text starts a new block."""
-        self._do(lambda page: page.end_text())
+        self._do(lambda page: page.end_text(as_written=as_written))
 
     def block(self, text: str) -> None:
         """Show Markdown that does not continue the text."""

@@ -21,11 +21,12 @@ class MarkdownBlock:
     """A block of Markdown without blank lines around it.
 
     If rendering would hide a part of it (a table that is too wide, the URL of an image), the source
-    is shown instead.
+    is shown instead, as with `as_written`.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, as_written: bool = False) -> None:
         self.text = text
+        self._as_written = as_written
         self._lines: dict[int, Lines] = {}  # by the width of the terminal
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -40,7 +41,7 @@ class MarkdownBlock:
         markdown = _Markdown(self.text)
         lines = stripped_lines(console, markdown, options)
         shown = _letters(segment.text for line in lines for segment in line)
-        if _letters(_texts(markdown.parsed)) - shown:
+        if self._as_written or _letters(_texts(markdown.parsed)) - shown:
             lines = stripped_lines(console, Text(self.text), options)
         for end in (0, -1):
             while lines and not lines[end]:

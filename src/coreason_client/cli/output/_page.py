@@ -123,6 +123,7 @@ class AnswerPage:
         """Begin the answer again, without any part."""
         self._taken = 0
         self._blocks = Blocks()
+        self._as_written = False  # True: the text is not Markdown
         self._cleaner = Cleaner()
         self._unfinished_block = MarkdownBlock("")
         self._held: list[RenderableType] = []  # parts that wait for the end of a word
@@ -141,11 +142,12 @@ class AnswerPage:
             text = text[end.start() :]
         self._feed(text)
 
-    def end_text(self) -> None:
-        """End the text; the next text starts a new block."""
+    def end_text(self, *, as_written: bool = False) -> None:
+        """End the text; the next text starts a new block, which is not Markdown if `as_written`."""
         self._feed(self._cleaner.finish())
         self._paragraph(self._blocks.finish())
         self._finish_held()
+        self._as_written, self._unfinished_block = as_written, MarkdownBlock("")
 
     def add(self, part: RenderableType) -> None:
         """Add a part that is not text, after the text so far."""
@@ -196,7 +198,7 @@ class AnswerPage:
         parts: list[RenderableType] = []
         if rest := self._blocks.rest.strip("\n"):
             if rest != self._unfinished_block.text:
-                self._unfinished_block = MarkdownBlock(rest)
+                self._unfinished_block = MarkdownBlock(rest, as_written=self._as_written)
             parts += (
                 [Text(), self._unfinished_block]
                 if self._blank_line_due
@@ -226,9 +228,8 @@ class AnswerPage:
 
     def _paragraph(self, text: str) -> None:
         if text:
-            self._finished += (
-                [Text(), MarkdownBlock(text)] if self._blank_line_due else [MarkdownBlock(text)]
-            )
+            block = MarkdownBlock(text, as_written=self._as_written)
+            self._finished += [Text(), block] if self._blank_line_due else [block]
             self._blank_line_due, self._nothing_shown = True, False
 
 
