@@ -56,6 +56,24 @@ def test_an_a2a_agent_shows_task_status_and_answer(tabs: Tabs, version: str) -> 
             expect(page.get_by_test_id("answer").last).to_contain_text("Which?")
 
 
+async def asking(_: ServiceRequest, stream: AgentStream) -> None:
+    await stream.write("I **will** tidy up.\n\n")
+    await stream.ask('May I call delete with {"name":"__init__.py"}?')
+
+
+def test_the_question_of_an_a2a_task_is_shown_as_it_is_written(tabs: Tabs) -> None:
+    with (
+        running(AgentApp(asking, a2a=True)) as agent,
+        inspecting(a2a_target(agent.url)) as server,
+    ):
+        page = tabs.open(f"{url_of(server)}/#token={TOKEN}")
+        ask(page, "go")
+        wait_for(page, "done")
+        expect(page.locator(".block")).to_have_text(
+            ["I will tidy up.", 'May I call delete with {"name":"__init__.py"}?']
+        )
+
+
 async def listening(_: ServiceRequest, stream: AgentStream) -> None:
     await stream.write("begun\n\n")
     message = await anext(stream.inbox)

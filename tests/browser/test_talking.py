@@ -42,6 +42,16 @@ async def permission(stream: AgentStream, site: Site) -> None:
     await stream.ask("May I call delete?", call_id=call)
 
 
+RISKY = r'{"name":"__init__.py","old":"~~a~~  b","say":"\"hi\" `id` <b>"}'
+
+
+async def risky(stream: AgentStream, site: Site) -> None:
+    """Write Markdown, and ask for a call whose arguments look like Markdown."""
+    await stream.write("I **will** tidy up.\n\n")
+    call = await stream.tool_call("delete", {})
+    await stream.ask(f"May I call delete with {RISKY}?", call_id=call)
+
+
 async def plain_question(stream: AgentStream, site: Site) -> None:
     """Ask for something else."""
     await stream.ask("Which one?")
@@ -66,6 +76,7 @@ ALL = {
     "deaf": deaf,
     "fails": fails,
     "delete": permission,
+    "risky": risky,
     "which": plain_question,
     **dict.fromkeys(["yes", "no", "no, use a copy"], decided),
 }
@@ -219,6 +230,19 @@ def test_a_call_is_approved_or_denied_with_buttons(serve: Serve, tabs: Tabs) -> 
         expect(answer).to_contain_text(f"approved: False, reason: {reason}.")
         expect(page.get_by_test_id("question").last).to_have_text(words)
         expect(buttons).to_have_count(0)
+
+
+def test_a_question_is_shown_as_it_is_written_also_after_a_reload(serve: Serve, tabs: Tabs) -> None:
+    """The user may permit what it says."""
+    page = tabs.open(serve(ALL).url)
+    ask(page, "risky")
+    question = page.get_by_test_id("answer").first.locator(".block").last
+    for leave in (lambda: None, page.reload, lambda: ask(page, "hello?"), page.reload):
+        leave()
+        wait_for(page, "done")
+        expect(question).to_have_text(f"May I call delete with {RISKY}?", use_inner_text=True)
+        expect(page.locator(".block strong").first).to_have_text("will")
+    # The text of the first answer is now what the tab has kept.
 
 
 def test_other_questions_have_no_buttons_and_a_typed_answer_removes_them(

@@ -8,7 +8,7 @@ import { Blocks } from "./blocks.js";
 import { clean } from "./clean.js";
 import { element, nextFrame, patch } from "./draw.js";
 import { addedUsage, approval, artifact, list, media, notice, otherEvent, Progress, said, Seam, Sources, streamError, Task, textOf, Thoughts, ToolCall, usage } from "./events.js";
-import { parse, setLevels, size } from "./markdown.js";
+import { broken, parse, setLevels, size } from "./markdown.js";
 
 const MAX_TEXT = 300_000; // characters that are drawn
 const MAX_PARTS = 1_000; // blocks and events that are drawn
@@ -42,6 +42,7 @@ export class Answer {
     this.placed = 0; // how many of the user's messages are in the queue
     this.bubbles = new Map(); // their elements by id
     this.waitingCall = null; // the id of the call for which the agent asks for a permission
+    this.asked = null; // where in the text the question begins; it is shown as it is written
     this.blocks = new Blocks();
     this.live = null; // the element of the block that is being written
     this.liveText = null;
@@ -163,8 +164,11 @@ export class Answer {
   }
 
   /** Show a text that was kept from before a reload. */
-  restore(kept) {
-    this.write(kept);
+  restore({ text, asked }) {
+    const end = asked ?? text.length;
+    this.write(text.slice(0, end));
+    if (end < text.length) this.ask();
+    this.write(text.slice(end));
     for (const message of this.said.slice(this.placed)) this.showSaid(message);
     this.finish();
   }
@@ -215,7 +219,13 @@ export class Answer {
   }
 
   showClose(payload) {
+    const question = typeof payload?.question === "string" ? payload.question : "";
     this.endText();
+    if (!this.text.endsWith(clean(question))) {
+      this.ask();
+      this.write(question);
+      this.endText();
+    }
     this.markUnread(payload);
     if (payload?.reason === "input_required") this.append(notice("info", "The agent waits for your answer.", "", this.waitingCall ? approval(this.decide) : null));
     if (payload?.reason === "auth_required") this.append(notice("info", "The agent waits for an authorization."));
@@ -242,6 +252,17 @@ export class Answer {
     else this.closeLive();
   }
 
+  /** Begin a question, or other text: the user may permit what a question says, so it is not Markdown. */
+  ask(asks = true) {
+    if (asks === (this.asked !== null)) return;
+    this.endText();
+    this.asked = asks ? this.text.length : null;
+  }
+
+  parse(text, limit) {
+    return this.asked === null ? parse(text, limit) : [{ tag: "p", children: broken(text.trimEnd()) }];
+  }
+
   finishBlock(block) {
     this.openLive();
     if (this.live) this.drawBlock(this.live, block);
@@ -249,7 +270,7 @@ export class Answer {
   }
 
   drawBlock(place, block) {
-    const nodes = parse(block, Math.min(2_000, MAX_NODES - this.nodes));
+    const nodes = this.parse(block, Math.min(2_000, MAX_NODES - this.nodes));
     this.nodes += size(nodes);
     this.level = setLevels(nodes, this.level);
     patch(place, nodes);
@@ -261,14 +282,14 @@ export class Answer {
     this.openLive();
     this.liveText = rest;
     if (!this.live) return;
-    const nodes = parse(rest);
+    const nodes = this.parse(rest);
     setLevels(nodes, this.level);
     patch(this.live, nodes);
   }
 
   openLive() {
     if (this.live || !this.room(this.nodes < MAX_NODES)) return;
-    this.live = element("div", "block");
+    this.live = element("div", this.asked === null ? "block" : "block as-written");
     this.parts.append(this.live);
   }
 
@@ -385,6 +406,8 @@ export class Answer {
 
 const REPORTS = ["TOOL_CALL", "TOOL_RESULT", "USAGE"]; // our server sends them with a status
 
+const asks = (status) => /_(?:INPUT|AUTH)_REQUIRED$/.test(status?.state);
+
 const EVENTS = {
   THOUGHT_TRACE: (answer, data) => answer.addThought(data),
   PROGRESS_INDICATOR: (answer, data) => answer.addProgress(data),
@@ -392,16 +415,21 @@ const EVENTS = {
   MEDIA_CAROUSEL: (answer, data) => answer.append(media(data.items)),
   MARKDOWN_BLOCK: (answer, data) => answer.addBlock(data),
   ARTIFACT: (answer, data) => answer.append(artifact(data, { withText: true })),
-  QUESTION: (answer, data) => { answer.waitingCall = data.call_id; }, // its text follows
+  QUESTION: (answer, data) => { // its text follows
+    answer.waitingCall = data.call_id;
+    answer.ask();
+  },
   TOOL_CALL: (answer, data) => answer.addToolCall(data),
   TOOL_RESULT: (answer, data) => answer.endToolCall(data),
   USAGE: (answer, data) => answer.addUsage(data),
   "a2a.task": (answer, data) => {
     answer.addTask(data.id, data.status);
+    answer.ask(asks(data.status) && !data.artifacts?.length);
     for (const found of Array.isArray(data.artifacts) ? data.artifacts : []) answer.addArtifact(found);
   },
   "a2a.status": (answer, data) => {
     answer.addTask(data.taskId, data.status);
+    answer.ask(asks(data.status));
     const report = data.metadata?.coreason;
     if (REPORTS.includes(report?.type)) answer.showEvent(report);
   },

@@ -207,12 +207,12 @@ async function follow(kept) {
   turn.answer.said = kept.said ?? [];
   turn.streamId = kept.streamId;
   turn.replayedTo = kept.lastSeq ?? null;
-  turn.keptText = kept.text;
+  turn.before = kept;
   start(turn);
   await turn.read((options) => client.follow(kept.streamId, options));
   if (GONE.includes(turn.error?.statusCode) && kept.text) {
     turn.failure.remove();
-    turn.answer.restore(kept.text);
+    turn.answer.restore(kept);
     turn.change("done");
   } else ended(turn, () => follow(kept));
 }
@@ -517,7 +517,7 @@ function restore(kept) {
   const turn = addTurn(kept.question);
   turn.streamId = kept.streamId;
   turn.answer.said = kept.said ?? [];
-  turn.answer.restore(kept.text);
+  turn.answer.restore(kept);
   turn.setStatus("done");
   turn.select.hidden = true;
 }

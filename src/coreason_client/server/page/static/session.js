@@ -13,7 +13,7 @@ export class Session {
     this.name = `coreason:${path}`;
     const kept = this.read("conversation") ?? {};
     this.id = typeof kept.id === "string" ? kept.id : newId();
-    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // {question, text, streamId, lastSeq, said}
+    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // {question, text, asked, streamId, lastSeq, said}
     this.key = this.read("key");
     this.token = this.read("token");
   }
@@ -36,7 +36,7 @@ export class Session {
     }
   }
 
-  /** Keep the turns; each is an object with question, text, streamId, lastSeq and said. */
+  /** Keep the turns; each is an object with question, text, asked, streamId, lastSeq and said. */
   save(turns) {
     this.turns = turns.slice(-MAX_TURNS).map((turn) => ({ ...turn, text: turn.text.slice(0, MAX_TEXT) }));
     this.write("conversation", { id: this.id, turns: this.turns });

@@ -18,7 +18,7 @@ export class Turn {
     this.streamId = null;
     this.status = "new"; // connecting, open, waiting, done, failed, cancelled, left
     this.replayedTo = null; // the last packet that was shown before a reload
-    this.keptText = "";
+    this.before = { text: "", asked: null }; // the answer before a reload
     this.error = null;
     this.seam = null; // where the connection was lost last
     this.reloaded = false; // whether that is shown
@@ -51,7 +51,8 @@ export class Turn {
 
   /** What a reload needs. */
   get kept() {
-    return { question: this.question, text: this.answer.text || this.keptText, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo, said: this.answer.said };
+    const { text, asked } = this.answer.text ? this.answer : this.before;
+    return { question: this.question, text, asked, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo, said: this.answer.said };
   }
 
   setStatus(status) {
