@@ -211,6 +211,26 @@ def test_a_task_that_cannot_be_cancelled_is_reported(
     assert "was not canceled and may still be running: " in capsys.readouterr().err
 
 
+def test_a_line_that_was_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
+    (tmp_path / "asking.py").write_text(AGENT)
+    command = ("serve", "asking:agent", "--a2a", "--port", "0")
+    with Process(*command, cwd=tmp_path) as server:
+        [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", server.expect("}'\n"))
+        with Session("a2a", "chat", url) as talk:
+            talk.say("permission")
+            talk.sees("begun")
+            talk.send("ok\r")
+            talk.sees("> ok")
+            (tmp_path / "asks").touch()
+            talk.sees("input-required\n\n> ok")
+            talk.at_prompt()
+            talk.send(" then\r")  # the user sees the line, and changes it
+            talk.sees("You asked ok then: ")
+            talk.at_prompt()
+            talk.send("\x04")
+            assert talk.end() == 0
+
+
 def test_a_message_goes_to_the_working_task(tmp_path: Path) -> None:
     (tmp_path / "talking.py").write_text(AGENT)
     for options in (("--inbox",), ()):

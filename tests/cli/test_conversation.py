@@ -123,8 +123,10 @@ class Script:
     def __init__(self, *lines: str | type[BaseException] | BaseException, yes: bool = True) -> None:
         self._lines: Iterator[str | type[BaseException] | BaseException] = iter(lines)
         self._yes = yes
+        self.asked: list[bool] = []
 
-    def read(self, gives_way: Callable[[], bool] = bool) -> str:
+    def read(self, gives_way: Callable[[], bool] = bool, *, asked: bool = False) -> str:
+        self.asked.append(asked)
         line = next(self._lines, EOFError)
         if isinstance(line, str):
             return line
@@ -158,13 +160,14 @@ class Echo:
         if attached.content == b"":
             raise AttachFailure(attached.name, "the file is empty")
 
-    def ask(self, text: str, attached: Sequence[Attached], reader: object) -> None:
+    def ask(self, text: str, attached: Sequence[Attached], reader: object) -> bool:
         self.asked.append((text, [one.filename for one in attached]))
         self.answer = f"You said {text}"
         if text == "stop":
             raise KeyboardInterrupt
         if text == "break":
             raise Failure("it broke")
+        return text == "ask"
 
     def start_over(self) -> None:
         self.conversations += 1
@@ -209,6 +212,14 @@ def test_a_stopped_answer_discards_what_was_typed() -> None:
         assert reader.typed == left
 
 
+def test_the_reader_knows_whether_the_last_answer_asked() -> None:
+    reader = Script("ask", "/id", "one", "ask", "break", "ask", "stop")
+    conversation = PromptConversation(Echo(), "echo", reader)
+    while (line := conversation.next_line()) is not None:
+        conversation.handle(line)
+    assert reader.asked == [False, True, True, False, True, False, True, False]
+
+
 class Others:
     """What others have asked: some answers in a row, each shown with one line."""
 
@@ -223,9 +234,10 @@ class Others:
     def waiting(self) -> bool:
         return bool(self._left and self._left[0])
 
-    def show(self, reader: object) -> None:
+    def show(self, reader: object) -> bool:
         print("from others")
         self._left[0] -= 1
+        return False
 
     def arrive(self) -> None:
         """Let the next ones arrive."""
@@ -239,10 +251,10 @@ class Interrupted(Script):
         super().__init__(ReadInterrupted(), "/exit")
         self._others = others
 
-    def read(self, gives_way: Callable[[], bool] = bool) -> str:
+    def read(self, gives_way: Callable[[], bool] = bool, *, asked: bool = False) -> str:
         print()
         self._others.arrive()
-        return super().read(gives_way)
+        return super().read(gives_way, asked=asked)
 
 
 def test_answers_of_others_are_apart_also_without_a_prompt_between_them(

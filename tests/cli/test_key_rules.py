@@ -68,10 +68,11 @@ def test_ctrl_c_leaves_the_second_time_on_an_empty_line(
         ("\na\n", False, "a\n", False),
     ],
 )
-def test_one_line_that_was_typed_ahead_is_sent_and_several_wait(
+def test_one_line_that_was_typed_ahead_is_sent_but_not_as_an_answer_and_several_wait(
     typed: str, multi: bool, text: str, sends: bool
 ) -> None:
     assert after_typed_ahead(typed, multi=multi) == (text, sends)
+    assert after_typed_ahead(typed, multi=multi, asked=True) == (text, False)
 
 
 @each(

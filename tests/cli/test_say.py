@@ -1,6 +1,7 @@
 """`/say`: messages to an agent while it answers, typed on a real terminal."""
 
 import re
+import shlex
 import termios
 import textwrap
 from collections.abc import Iterator
@@ -9,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from coreason_client import CAPClient
 from coreason_client.cli.chat._service import connect
 from coreason_client.server import AgentApp, running
 from tests.server.test_inbox import talking
 
-from .command import Process
+from .command import Process, coreason_here
 from .conftest import Service
 from .session import Session
 
@@ -29,6 +31,12 @@ AGENT = textwrap.dedent(
             while not Path("go").exists():
                 await asyncio.sleep(0.02)
             await stream.write("and ended")
+        elif asked == "permission":
+            await stream.write("begun ")
+            while not Path("asks").exists():
+                await asyncio.sleep(0.02)
+            call = await stream.tool_call("delete", {"path": "x"})
+            await stream.ask("May I call delete?", call_id=call)
         elif asked == "deaf":
             await stream.write("begun ")
             while not await stream.inbox._store.messages():  # they have arrived, and stay unread
@@ -218,3 +226,78 @@ def test_a_question_for_a_permission_says_how_to_answer(url: str) -> None:
         talk.at_prompt()
         talk.send("\x04")
         assert talk.end() == 0
+
+
+def test_a_line_that_was_typed_before_a_question_does_not_answer_it(url: str, folder: Path) -> None:
+    (folder / "asks").unlink(missing_ok=True)
+    with Session("chat", "--url", url) as talk:
+        talk.say("permission")
+        talk.sees("begun")
+        talk.send("ok\r")
+        talk.sees("> ok")
+        (folder / "asks").touch()
+        talk.sees("Answer with yes, or with no, because …\n\n> ok")
+        talk.at_prompt()
+        talk.send(" then\r")  # the user sees the line, and changes it
+        talk.sees("You asked ok then: ")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+
+
+def test_a_line_that_was_typed_before_the_question_of_another_does_not_answer_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shared.py").write_text(AGENT)
+    options = ("--on-busy", "wait", "--port", "0")
+    with Process("serve", "shared:agent", *options, cwd=tmp_path) as process:
+        [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", process.expect("}'\n"))
+        with (
+            CAPClient(url, "k") as other,
+            Session("chat", "--url", url, "--conversation", "one") as talk,
+        ):
+            talk.at_prompt()
+            asked = other.chat("permission", "one")
+            assert next(asked) == "begun "
+            talk.sees("> permission\n\nbegun")
+            talk.send("ok\r")
+            talk.sees("\n> ok")
+            (tmp_path / "asks").touch()
+            assert "".join(asked)
+            talk.sees("Answer with yes, or with no, because …\n\n> ok")
+            talk.at_prompt()
+            talk.send(" then\r")
+            talk.sees("You asked ok then: ")
+            talk.at_prompt()
+            talk.send("\x04")
+            assert talk.end() == 0
+
+
+@pytest.mark.parametrize(("options", "env"), [(["--json"], {}), ([], {"TERM": "dumb"})])
+def test_a_terminal_without_an_editor_drops_what_was_typed_before_a_question(
+    url: str, folder: Path, options: list[str], env: dict[str, str]
+) -> None:
+    (folder / "asks").unlink(missing_ok=True)
+    with Process("chat", "--url", url, *options, terminal=True, env=env) as talk:
+        talk.expect("> ")
+        talk.send("permission\n")
+        talk.expect("begun")
+        talk.send("ok\nand")
+        talk.expect("and")
+        (folder / "asks").touch()
+        talk.expect("Not sent, because it was typed before the question: ok and")
+        talk.expect("> ")
+        talk.send("then\n")
+        talk.expect("You asked then: ")
+        talk.expect("> ")
+        talk.send("\x04")
+        assert talk.end() == 0
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_the_question_of_one_answer_can_be_answered_later(url: str, options: list[str]) -> None:
+    done = coreason_here("chat", "--url", url, *options, "ask")
+    [words] = re.findall(r"^To continue this conversation: coreason (.*)\n\Z", done.stderr)
+    assert words.startswith(f"chat --url {url} --conversation ")
+    done = coreason_here(*shlex.split(words), "yes")
+    assert (done.stdout, done.stderr) == ("You asked yes: True, .\n", "")

@@ -7,7 +7,7 @@ import termios
 
 import pytest
 
-from coreason_client.cli.prompt._editor import typed_ahead
+from coreason_client.cli.output import typed_ahead
 
 
 @pytest.mark.parametrize("typed", ["", "half a li", "one\r", "one\rtwo 漢字", "a\x7fb\r\r"])

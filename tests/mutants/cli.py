@@ -53,6 +53,20 @@ MUTANTS = (
         ("tests/cli/test_key_rules.py",),
     ),
     Mutant(
+        "a line that was typed before a question answers it",
+        f"{_PROMPT}/_line_rules.py",
+        "return (line, not asked) if sends",
+        "return (line, True) if sends",
+        ("tests/cli/test_key_rules.py",),
+    ),
+    Mutant(
+        "a question is drawn as Markdown",
+        f"{_CLI}/chat/_packets.py",
+        "self._output.end_text(as_written=True)",
+        "self._output.end_text()",
+        ("tests/cli/test_packets.py::test_a_question_is_shown_as_it_is_written",),
+    ),
+    Mutant(
         "Ctrl-C keeps what was typed during an answer",
         f"{_CLI}/_conversation.py",
         'self._reader.typed = ""',
@@ -61,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "a background job reads keys during an answer",
-        f"{_PROMPT}/_editor.py",
+        f"{_OUTPUT}/_keyboard.py",
         "if keeps_raw and os.tcgetpgrp(fd) != os.getpgrp():",
         "if False:",
         ("tests/cli/test_typed_ahead.py",),
@@ -286,8 +300,8 @@ MUTANTS = (
     Mutant(
         "a block that hides words is rendered",
         _MARKDOWN,
-        "if _letters(_texts(markdown.parsed)) - shown:",
-        "if False:",
+        "or _letters(_texts(markdown.parsed)) - shown:",
+        "or False:",
         _MARKDOWN_TESTS,
     ),
     Mutant(
@@ -380,8 +394,8 @@ MUTANTS = (
     Mutant(
         "the sources continue the block before them",
         _PLAIN,
-        "        self._follows_block = False\n        self._new_paragraph()\n",
-        "        self._new_paragraph()\n",
+        "        self._follows_block = False\n        self.lines([",
+        "        self.lines([",
         _PLAIN_TESTS,
     ),
     Mutant(

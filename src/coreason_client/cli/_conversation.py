@@ -97,8 +97,8 @@ class Others(Protocol):
     def waiting(self) -> bool:
         """Return True if there is something to show."""
 
-    def show(self, reader: LineReader) -> None:
-        """Show it as it arrives; raises as `Partner.ask`."""
+    def show(self, reader: LineReader) -> bool:
+        """Show it as it arrives; returns and raises as `Partner.ask`."""
 
 
 class Partner(Protocol):
@@ -121,8 +121,10 @@ class Partner(Protocol):
             AttachFailure: its type is unknown.
         """
 
-    def ask(self, text: str, attached: Sequence[Attached], reader: LineReader) -> None:
+    def ask(self, text: str, attached: Sequence[Attached], reader: LineReader) -> bool:
         """Ask, and show the answer; if the agent `says`, with what `reader` reads meanwhile.
+
+        Returns True if the answer ends with a question.
 
         Raises:
             CoreasonError, Failure: there was no answer, or it is incomplete.
@@ -158,9 +160,14 @@ def converse(
             while (line := conversation.next_line()) is not None and conversation.handle(line):
                 pass
     finally:
-        if (command := partner.continue_command()) is not None:
-            with suppress(OSError):
-                print_stderr(f"To continue this conversation: {command}")
+        print_continue_command(partner)
+
+
+def print_continue_command(partner: Partner) -> None:
+    """Print the command that continues the conversation on stderr, if there is one."""
+    if (command := partner.continue_command()) is not None:
+        with suppress(OSError):
+            print_stderr(f"To continue this conversation: {command}")
 
 
 class PromptConversation:
@@ -174,6 +181,7 @@ class PromptConversation:
         self._reader = reader
         self._attached = list(attached)
         self._turns: list[TranscriptTurn] = []
+        self._asked = False  # True: the last answer ended with a question
 
     def next_line(self) -> str | None:
         """Read a line; return None if the user wants to leave.
@@ -191,7 +199,7 @@ class PromptConversation:
                 gave_way = False
                 continue
             try:
-                return self._reader.read(bool if others is None else others.waiting)
+                return self._reader.read(others.waiting if others else bool, asked=self._asked)
             except ReadInterrupted:
                 gave_way = True
             except EOFError:
@@ -250,13 +258,14 @@ class PromptConversation:
         )
 
     def _take_turn(
-        self, show: Callable[[], None], said: Callable[[], tuple[str, Sequence[str], str]]
+        self, show: Callable[[], bool], said: Callable[[], tuple[str, Sequence[str], str]]
     ) -> None:
         """Show an answer; `said` returns the message, the names of its files and the answer."""
         sent = datetime.now(UTC).isoformat(timespec="seconds")
         problem: str | None = None
+        self._asked = False
         try:
-            show()
+            self._asked = show()
         except KeyboardInterrupt:
             problem = _STOPPED  # only the answer was stopped; the conversation continues
             self._reader.typed = ""

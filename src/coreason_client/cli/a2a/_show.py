@@ -147,9 +147,10 @@ class AgentPartner:
 
     def ask(
         self, text: str, attached: Sequence[Attached] = (), reader: LineReader | None = None
-    ) -> None:
+    ) -> bool:
         """Send a message and show the answer; Ctrl-C cancels the task.
 
+        Returns True if the task waits for the user.
         `reader` reads what the user types meanwhile.
 
         Raises:
@@ -157,11 +158,11 @@ class AgentPartner:
             KeyboardInterrupt: Ctrl-C was pressed.
         """
         with redacting(*self._agent.secrets), ThreadPoolExecutor(1) as sending:
-            self._ask(text, attached, reader, sending)
+            return self._ask(text, attached, reader, sending)
 
     def _ask(
         self, text: str, attached: Sequence[Attached], reader: LineReader | None, sending: Executor
-    ) -> None:
+    ) -> bool:
         def status() -> str:
             seen = view.presenter
             if reader is None or seen.task_id is None:  # nobody can be told anything yet
@@ -194,6 +195,7 @@ class AgentPartner:
             raise
         self._ids = view.next_ids(self._ids)
         view.raise_if_failed()
+        return view.presenter.status is not None and view.presenter.status.is_interrupted
 
     def _say(self, text: str, context_id: str | None, task_id: str | None) -> None:
         """Send a message to a working task; print it, and why it was not sent."""

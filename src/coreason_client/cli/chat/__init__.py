@@ -149,8 +149,8 @@ def _talk(
     options: ChatOptions,
 ) -> None:
     """Ask one question, or have a conversation if there is none."""
-    from .._conversation import converse
-    from ._answer import ServicePartner, ask, chat_message
+    from .._conversation import converse, print_continue_command
+    from ._answer import ServicePartner
     from ._follow import OtherTurns, follow
 
     as_json, conversation = options.as_json, options.conversation
@@ -158,17 +158,18 @@ def _talk(
     if options.follow:
         follow(service, session, as_json=as_json)
         return
-    if text is not None:
-        ask(service, chat_message(text, attached), session, [], as_json=as_json)
-        return
-    for one in attached:
-        chat_message("", [one])  # an unknown type is reported before the conversation begins
     partner = ServicePartner(
         *(service, session, settings.command),
         as_json=as_json,
         known=conversation is not None,
         others=None if conversation is None else OtherTurns(service, session, as_json=as_json),
     )
+    if text is not None:
+        if partner.ask(text, attached, None):
+            print_continue_command(partner)
+        return
+    for one in attached:
+        partner.check(one)  # an unknown type is reported before the conversation begins
     name = settings.url or settings.llm or "the built-in guide"
     converse(partner, name, as_json=as_json, attached=attached)
 

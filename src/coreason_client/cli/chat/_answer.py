@@ -80,13 +80,14 @@ class ServicePartner:
         """
         chat_message("", [attached])
 
-    def ask(self, text: str, attached: Sequence[Attached], reader: LineReader) -> None:
-        """Ask, and show the answer; raises as `ask`."""
+    def ask(self, text: str, attached: Sequence[Attached], reader: LineReader | None) -> bool:
+        """Ask, and show the answer; returns and raises as `ask`."""
         received: list[Packet] = []
-        message, as_json = chat_message(text, attached), self._as_json
+        message, service, as_json = chat_message(text, attached), self._service, self._as_json
         try:
-            ask(self._service, message, self._session, received, as_json=as_json, reader=reader)
+            asks = ask(service, message, self._session, received, as_json=as_json, reader=reader)
             self._can_continue = True
+            return asks
         except KeyboardInterrupt:
             # The service keeps a stopped answer, with its question.
             self._can_continue = self._can_continue or bool(received)
@@ -117,14 +118,13 @@ def ask(
     *,
     as_json: bool,
     reader: LineReader | None = None,
-) -> None:
-    """Ask, and show the answer as it arrives; with a proxy, check that nothing of it was lost.
+) -> bool:
+    """Ask, and show the answer as it arrives; return True if it ends with a question.
 
-    `received` gets the packets of the answer. `reader` reads what the user types meanwhile.
+    With a proxy, check that nothing of it was lost. `received` gets the packets of the answer.
 
     Raises:
-        CAPError: there was no answer, or it is incomplete.
-        Failure: what was received differs from what the agent logged.
+        CAPError, Failure: there was no answer, it is incomplete, or it differs from the log.
         KeyboardInterrupt: Ctrl-C was pressed; the agent has been asked to stop.
     """
     cuts_before, kills_before = service.cuts(), service.kills()
@@ -141,14 +141,15 @@ def ask(
         service.client.assist(request, rewinds=output.can_rewind) as packets,
         explained(service.url),
     ):
-        show_answer(service, packets, partial(_stop, service, packets), presenter, received)
-    _show_next(service, conversation, packets.position, received, as_json=as_json)
+        asks = show_answer(service, packets, partial(_stop, service, packets), presenter, received)
+    asks |= _show_next(service, conversation, packets.position, received, as_json=as_json)
     if service.proxy is not None:
         cuts, kills = service.cuts() - cuts_before, service.kills() - kills_before
         delivery = compare(received, service.read_directly(request))
         presenter.report(delivery.summary(cuts, packets.reconnects, kills))
         if delivery.same_stream and not delivery.intact:
             raise Failure("the answer received differs from the one logged", ExitCode.PROTOCOL)
+    return asks
 
 
 @contextmanager
@@ -176,18 +177,18 @@ def _show_next(
     received: Sequence[Packet],
     *,
     as_json: bool,
-) -> None:
-    """Show the answer to what the agent was told and did not read, if any; raises as `ask`."""
+) -> bool:
+    """Show the answer to what the agent was told and did not read, if any; as `ask`."""
     end = received[-1].p if received else None
     named = end.get("next_stream") if isinstance(end, dict) else None
     if named is None:
-        return
+        return False
     stream_id = UUID(named)
     print_dimmed("The agent did not read your message in time. It answers it now.")
     presenter = PacketPresenter(open_output(as_json=as_json))
     with service.client.follow_conversation(conversation, after) as following:
         packets = _packets_of(following, stream_id)
-        show_answer(service, packets, partial(service.cancel, stream_id), presenter, [])
+        return show_answer(service, packets, partial(service.cancel, stream_id), presenter, [])
 
 
 def _packets_of(following: Iterable[Packet], stream_id: UUID) -> Iterator[Packet]:
@@ -209,8 +210,11 @@ def show_answer(
     stop: Callable[[], None],
     presenter: PacketPresenter,
     received: list[Packet],
-) -> None:
-    """Show the packets of an answer; `stop` is called if the rest of it is not wanted."""
+) -> bool:
+    """Show the packets of an answer; return True if it ends with a question.
+
+    `stop` is called if the rest of it is not wanted.
+    """
     if service.killer is not None:
         service.killer.begin_answer()
     try:
@@ -228,6 +232,7 @@ def show_answer(
         # The rest of the answer is not wanted, so the agent can stop.
         stop()
         raise
+    return presenter.asks
 
 
 def typed_line(

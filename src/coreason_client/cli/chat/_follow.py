@@ -109,8 +109,8 @@ class OtherTurns:
     def _was_shown(self, found: Packet | CAPError) -> bool:
         return not isinstance(found, CAPError) and str(found.stream_id) in self._service.shown
 
-    def show(self, reader: LineReader) -> None:
-        """Show the answer that is there; Ctrl-C stops its agent.
+    def show(self, reader: LineReader) -> bool:
+        """Show the answer that is there; Ctrl-C stops its agent. True if it ends with a question.
 
         Raises:
             CAPError, Failure: the answer is incomplete.
@@ -120,7 +120,7 @@ class OtherTurns:
         self.question = self.answer = ""
         if first is None or isinstance(first, CAPError):
             print_dimmed(f"What others ask here is no longer shown: {first}")
-            return
+            return False
         service, stream_id, received = self._service, first.stream_id, list[Packet]()
         self.question = message_of(first.p)
         with ThreadPoolExecutor(1) as sending:
@@ -131,7 +131,7 @@ class OtherTurns:
             stop = partial(service.cancel, stream_id)
             try:
                 answer = _answer(first, self._packets())
-                show_answer(service, answer, stop, PacketPresenter(output), received)
+                return show_answer(service, answer, stop, PacketPresenter(output), received)
             finally:
                 self.answer = text_of(received)
 

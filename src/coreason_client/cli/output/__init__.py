@@ -7,7 +7,7 @@ write single lines. All of them sanitise their text, so callers need not remove 
 from collections.abc import Callable
 
 from ._base import Json, JsonOutput, Output, PlainOutput, Source
-from ._keyboard import echo_off
+from ._keyboard import echo_off, typed_ahead
 from ._lines import (
     LogHandler,
     clean,
@@ -43,6 +43,7 @@ __all__ = [
     "show_list",
     "show_rows",
     "show_table",
+    "typed_ahead",
 ]
 
 

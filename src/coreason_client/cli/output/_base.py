@@ -158,15 +158,11 @@ class PlainOutput(Output):
     def sources(self, sources: Sequence[Source]) -> None:
         """Write a paragraph with a line for each source."""
         self._follows_block = False
-        self._new_paragraph()
-        self._write("Sources:\n")
-        for number, title, uri in sources:
-            self._write(clean(f"[{number}] {title}: {uri}") + "\n")
+        self.lines(["Sources:", *(f"[{number}] {title}: {uri}" for number, title, uri in sources)])
 
     def report(self, text: str) -> None:
         """Write a paragraph."""
-        self._new_paragraph()
-        self._write(clean(text) + "\n")
+        self.lines([text])
 
     def _new_paragraph(self) -> None:
         self.end_text()

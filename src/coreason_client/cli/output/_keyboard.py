@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+_CHUNK = 65536
+
 if sys.platform != "win32":
     import termios
 
@@ -58,6 +60,36 @@ if sys.platform != "win32":
         with suppress(OSError, termios.error):
             if os.tcgetpgrp(fd) == os.getpgrp():
                 termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+    def typed_ahead(fd: int, *, keeps_raw: bool = False) -> str:
+        """Return the pending lines, also an unfinished one; an Enter is a line break.
+
+        The terminal gives out unfinished lines only while it does not wait for their end. With
+        `keeps_raw` that stays so, and the caller edits the line; a background job gets nothing.
+        """
+        try:
+            if keeps_raw and os.tcgetpgrp(fd) != os.getpgrp():
+                return ""
+            saved = termios.tcgetattr(fd)
+            attributes = list(saved)
+            attributes[3] &= ~termios.ICANON
+            attributes[6] = [*saved[6]]
+            attributes[6][termios.VMIN] = attributes[6][termios.VTIME] = 0
+            termios.tcsetattr(fd, termios.TCSANOW, attributes)
+        except (OSError, termios.error):
+            return ""
+        try:
+            return _read_all(fd).decode(errors="replace").replace("\r", "\n")
+        finally:
+            with suppress(OSError, termios.error):
+                termios.tcsetattr(fd, termios.TCSANOW, attributes if keeps_raw else saved)
+
+    def _read_all(fd: int) -> bytes:
+        data = b""
+        with suppress(OSError):
+            while piece := os.read(fd, _CHUNK):
+                data += piece
+        return data
 
     class EchoSwitch:
         """Turns off the echo of a terminal; Ctrl-C, Ctrl-Z and similar keys still work.
@@ -138,6 +170,10 @@ else:
     def echo_off(fd: int) -> Iterator[None]:
         """Do nothing, as `EchoSwitch`."""
         yield
+
+    def typed_ahead(fd: int, *, keeps_raw: bool = False) -> str:
+        """Return nothing: the console keeps the keys for the editor."""
+        return ""
 
     class EchoSwitch:
         """Does nothing: Windows consoles echo keys only while they are being read."""

@@ -199,11 +199,7 @@ class AnswerPage:
         if rest := self._blocks.rest.strip("\n"):
             if rest != self._unfinished_block.text:
                 self._unfinished_block = MarkdownBlock(rest, as_written=self._as_written)
-            parts += (
-                [Text(), self._unfinished_block]
-                if self._blank_line_due
-                else [self._unfinished_block]
-            )
+            parts += self._below(self._unfinished_block)
         parts += self._held
         parts += [_bar(update) for update in self._running_steps.values()]
         if status:
@@ -228,9 +224,12 @@ class AnswerPage:
 
     def _paragraph(self, text: str) -> None:
         if text:
-            block = MarkdownBlock(text, as_written=self._as_written)
-            self._finished += [Text(), block] if self._blank_line_due else [block]
+            self._finished += self._below(MarkdownBlock(text, as_written=self._as_written))
             self._blank_line_due, self._nothing_shown = True, False
+
+    def _below(self, block: MarkdownBlock) -> list[RenderableType]:
+        """Return a block, with a blank line before it if one is due."""
+        return [Text(), block] if self._blank_line_due else [block]
 
 
 def _bar(update: ProgressUpdate) -> RenderableType:

@@ -1,6 +1,5 @@
 """The editor of the prompt; the only module that imports prompt_toolkit."""
 
-import os
 import signal
 import sys
 import threading
@@ -20,7 +19,7 @@ from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
-from ..output import clean, print_stdout
+from ..output import clean, print_stdout, typed_ahead
 from ._history_file import HistoryFile
 from ._line_rules import (
     SAY_LINE,
@@ -64,7 +63,7 @@ class Editor:
             output=self._output,
         )
 
-    def read(self, gives_way: Callable[[], bool] = bool) -> str:
+    def read(self, gives_way: Callable[[], bool] = bool, *, asked: bool = False) -> str:
         """Return the next message.
 
         Raises:
@@ -77,7 +76,7 @@ class Editor:
         try:
             with _exit_on_sigterm():
                 typed, self.typed = after_keys(self.typed + typed_ahead(sys.stdin.fileno())), ""
-                text, sends = after_typed_ahead(clean(typed), multi=self._multi)
+                text, sends = after_typed_ahead(clean(typed), multi=self._multi, asked=asked)
                 self._gives_way = bool if sends else gives_way
                 self._session.app.erase_when_done = False
                 return self._session.prompt(
@@ -226,45 +225,3 @@ class _SlashCompleter(Completer):
                 path = Path(prefix + found.text).expanduser()
                 slash = "/" if path.is_dir() else ""
                 yield Completion(f"{found.text}{slash}", found.start_position, found.display)
-
-
-_CHUNK = 65536
-
-if sys.platform != "win32":
-    import termios
-
-    def typed_ahead(fd: int, *, keeps_raw: bool = False) -> str:
-        """Return the pending lines, also an unfinished one; an Enter is a line break.
-
-        The terminal gives out unfinished lines only while it does not wait for their end. With
-        `keeps_raw` that stays so, and the caller edits the line; a background job gets nothing.
-        """
-        try:
-            if keeps_raw and os.tcgetpgrp(fd) != os.getpgrp():
-                return ""
-            saved = termios.tcgetattr(fd)
-            attributes = list(saved)
-            attributes[3] &= ~termios.ICANON
-            attributes[6] = [*saved[6]]
-            attributes[6][termios.VMIN] = attributes[6][termios.VTIME] = 0
-            termios.tcsetattr(fd, termios.TCSANOW, attributes)
-        except (OSError, termios.error):
-            return ""
-        try:
-            return _read_all(fd).decode(errors="replace").replace("\r", "\n")
-        finally:
-            with suppress(OSError, termios.error):
-                termios.tcsetattr(fd, termios.TCSANOW, attributes if keeps_raw else saved)
-
-    def _read_all(fd: int) -> bytes:
-        data = b""
-        with suppress(OSError):
-            while piece := os.read(fd, _CHUNK):
-                data += piece
-        return data
-
-else:
-
-    def typed_ahead(fd: int, *, keeps_raw: bool = False) -> str:
-        """Return nothing: the console keeps the keys for the editor."""
-        return ""

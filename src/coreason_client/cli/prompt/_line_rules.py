@@ -7,6 +7,7 @@ it; several lines are always a message. The effect of a key depends on the text 
 * After `/multi`, Enter starts a new line and Alt-Enter sends; a command is still run with Enter.
 * Ctrl-J always starts a new line, and Alt-Enter does so before `/multi`.
 * A line that was typed while an answer was shown, and ended with Enter, is sent after the answer.
+  It waits at the prompt if the answer ends with a question: it cannot permit what nobody had seen.
   Several lines wait at the prompt: they are probably a paste, and one message. The text of a
   `/say` line does not wait: the agent that is answering gets it.
 * Ctrl-C clears the line. A second one in a row, on an empty line, leaves.
@@ -150,12 +151,12 @@ def after_alt_enter(*, multi: bool) -> Edit:
     return Edit.SEND if multi else Edit.NEW_LINE
 
 
-def after_typed_ahead(typed: str, *, multi: bool) -> tuple[str, bool]:
+def after_typed_ahead(typed: str, *, multi: bool, asked: bool = False) -> tuple[str, bool]:
     """Return the text that the prompt begins with, and True if it is sent at once."""
     line, enter, rest = typed.partition("\n")
     is_one_line = bool(line.strip() and enter) and not rest
     sends = is_one_line and after_enter(line, len(line), multi=multi) is Edit.SEND
-    return (line, True) if sends else (typed.lstrip("\n"), False)
+    return (line, not asked) if sends else (typed.lstrip("\n"), False)
 
 
 def after_keys(typed: str) -> str:

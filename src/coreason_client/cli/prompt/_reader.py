@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from ..output import print_stderr, prompt
+from ..output import print_stderr, prompt, typed_ahead
 
 PROMPT = "> "
 
@@ -31,9 +31,10 @@ class LineReader(Protocol):
     typed: str
     """The text of `typing` with which the next `read` begins."""
 
-    def read(self, gives_way: Callable[[], bool] = bool) -> str:
+    def read(self, gives_way: Callable[[], bool] = bool, *, asked: bool = False) -> str:
         """Return the next line or lines.
 
+        If the answer before `asked` something, what the user typed earlier does not answer it.
         `gives_way` is called at the beginning and after each `interrupt`; if it returns True, a
         reader that edits the line stops.
 
@@ -79,8 +80,10 @@ class PlainReader:
                 # Several pasted lines become one question.
                 readline.parse_and_bind("set enable-bracketed-paste on")
 
-    def read(self, gives_way: Callable[[], bool] = bool) -> str:
+    def read(self, gives_way: Callable[[], bool] = bool, *, asked: bool = False) -> str:
         """Return the next line; nothing interrupts it."""
+        if asked and sys.stdin.isatty() and (typed := typed_ahead(sys.stdin.fileno()).split()):
+            print_stderr(f"Not sent, because it was typed before the question: {' '.join(typed)}")
         try:
             return prompt(f"\n{PROMPT}")
         except EOFError:

@@ -42,7 +42,7 @@ export class Answer {
     this.placed = 0; // how many of the user's messages are in the queue
     this.bubbles = new Map(); // their elements by id
     this.waitingCall = null; // the id of the call for which the agent asks for a permission
-    this.asked = null; // where in the text the question begins; it is shown as it is written
+    this.asked = undefined; // where in the text the question begins
     this.blocks = new Blocks();
     this.live = null; // the element of the block that is being written
     this.liveText = null;
@@ -164,11 +164,10 @@ export class Answer {
   }
 
   /** Show a text that was kept from before a reload. */
-  restore({ text, asked }) {
-    const end = asked ?? text.length;
-    this.write(text.slice(0, end));
-    if (end < text.length) this.ask();
-    this.write(text.slice(end));
+  restore({ text, asked = text.length }) {
+    this.write(text.slice(0, asked));
+    if (asked < text.length) this.ask();
+    this.write(text.slice(asked));
     for (const message of this.said.slice(this.placed)) this.showSaid(message);
     this.finish();
   }
@@ -219,13 +218,12 @@ export class Answer {
   }
 
   showClose(payload) {
-    const question = typeof payload?.question === "string" ? payload.question : "";
-    this.endText();
-    if (!this.text.endsWith(clean(question))) {
+    const question = String(payload?.question ?? "");
+    if (!this.text.slice(this.asked).endsWith(clean(question))) {
       this.ask();
       this.write(question);
-      this.endText();
     }
+    this.endText();
     this.markUnread(payload);
     if (payload?.reason === "input_required") this.append(notice("info", "The agent waits for your answer.", "", this.waitingCall ? approval(this.decide) : null));
     if (payload?.reason === "auth_required") this.append(notice("info", "The agent waits for an authorization."));
@@ -252,15 +250,15 @@ export class Answer {
     else this.closeLive();
   }
 
-  /** Begin a question, or other text: the user may permit what a question says, so it is not Markdown. */
+  /** Begin or end a question. It is no Markdown: the user may permit what it says. */
   ask(asks = true) {
-    if (asks === (this.asked !== null)) return;
+    if (asks === this.asked >= 0) return;
     this.endText();
-    this.asked = asks ? this.text.length : null;
+    this.asked = asks ? this.text.length : undefined;
   }
 
   parse(text, limit) {
-    return this.asked === null ? parse(text, limit) : [{ tag: "p", children: broken(text.trimEnd()) }];
+    return this.asked >= 0 ? [{ tag: "p", children: broken(text.trimEnd()) }] : parse(text, limit);
   }
 
   finishBlock(block) {
@@ -289,7 +287,7 @@ export class Answer {
 
   openLive() {
     if (this.live || !this.room(this.nodes < MAX_NODES)) return;
-    this.live = element("div", this.asked === null ? "block" : "block as-written");
+    this.live = element("div", this.asked >= 0 ? "block as-written" : "block");
     this.parts.append(this.live);
   }
 
@@ -406,7 +404,7 @@ export class Answer {
 
 const REPORTS = ["TOOL_CALL", "TOOL_RESULT", "USAGE"]; // our server sends them with a status
 
-const asks = (status) => /_(?:INPUT|AUTH)_REQUIRED$/.test(status?.state);
+const asks = (status) => /_REQUIRED$/.test(status?.state);
 
 const EVENTS = {
   THOUGHT_TRACE: (answer, data) => answer.addThought(data),
@@ -415,7 +413,7 @@ const EVENTS = {
   MEDIA_CAROUSEL: (answer, data) => answer.append(media(data.items)),
   MARKDOWN_BLOCK: (answer, data) => answer.addBlock(data),
   ARTIFACT: (answer, data) => answer.append(artifact(data, { withText: true })),
-  QUESTION: (answer, data) => { // its text follows
+  QUESTION: (answer, data) => {
     answer.waitingCall = data.call_id;
     answer.ask();
   },

@@ -1,6 +1,5 @@
 // The page of an agent: connects the conversation, the timeline and the buttons with the client.
 
-import { announce, copy, tell } from "./announce.js";
 import { clean, linkDocuments } from "./clean.js";
 import { CAPClient } from "./coreason.js";
 import { element } from "./draw.js";
@@ -21,6 +20,8 @@ const STATUS_TEXTS = {
 const DOUBLE_CLICK = 500; // ms after sending in which a click does not stop
 
 const GONE = [404, 410]; // the server no longer has a stream
+const ANNOUNCE_EVERY = 1500; // ms
+const SHOWN_FOR = 4000; // ms
 
 const $ = (id) => document.getElementById(id);
 const session = new Session(storage(), location.pathname);
@@ -41,7 +42,7 @@ function storage() {
   }
 }
 
-// Status and announcements
+// Status and messages
 
 function setStatus(status) {
   document.body.dataset.status = status;
@@ -82,6 +83,42 @@ function turnChanged(turn) {
   timeline.dirty = true; // the axis of a finished answer ends with it
   if (turn.streamId || !turn.running) saveTurns();
   schedule();
+}
+
+let announced = 0;
+let announcement = null;
+
+/** Have a text read out: only the last of several, and not more often than one can listen. */
+function announce(text) {
+  const waiting = announcement !== null;
+  announcement = text;
+  if (waiting) return;
+  setTimeout(() => {
+    announced = performance.now();
+    $("live").textContent = announcement;
+    announcement = null;
+  }, Math.max(announced + ANNOUNCE_EVERY - performance.now(), 100));
+}
+
+let timer = 0;
+
+/** Show a text for a moment, and have it read out. */
+function tell(text) {
+  $("toast").textContent = text;
+  $("toast").hidden = false;
+  announce(text);
+  clearTimeout(timer);
+  timer = setTimeout(() => { $("toast").hidden = true; }, SHOWN_FOR);
+}
+
+/** Copy a text; `what` is its name. */
+async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell(`Copied ${what}.`);
+  } catch {
+    tell("The browser did not allow copying.");
+  }
 }
 
 // Drawing: at most once for each frame, and with a rest after a frame that took long

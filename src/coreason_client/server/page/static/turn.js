@@ -18,7 +18,7 @@ export class Turn {
     this.streamId = null;
     this.status = "new"; // connecting, open, waiting, done, failed, cancelled, left
     this.replayedTo = null; // the last packet that was shown before a reload
-    this.before = { text: "", asked: null }; // the answer before a reload
+    this.before = { text: "" }; // that a reload kept
     this.error = null;
     this.seam = null; // where the connection was lost last
     this.reloaded = false; // whether that is shown
