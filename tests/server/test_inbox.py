@@ -328,7 +328,7 @@ async def test_messages_are_delivered_after_the_list_of_earlier_ones_has_expired
     assert [one.text for one in await inbox.waiting()] == ["c"]
     inbox.name_unread = AsyncMock(return_value={})
     await inbox.seal()
-    assert inbox.heard == ["a", "b", "c"]
+    assert [*inbox.taken.values()] == ["a", "b", "c"]
 
 
 def test_a_plain_agent_that_waits_for_messages_ends_when_it_is_cancelled(serve: Serve) -> None:

@@ -132,10 +132,9 @@ class Inbox:
         self._steps = steps
         self._check = check
         self._looks: Counter[str] = Counter()
-        self._taken = taken
+        self.taken = taken
+        """The messages that the agent got."""
         self._unread: list[str] | None = None  # known once it is sealed
-        self.heard: list[str] = []
-        """The messages that the agent got, known once it is sealed."""
         self._is_read = False
         self._arrived = asyncio.Event()
         self.name_unread: Callable[[list[str]], Awaitable[dict[str, Any]]]
@@ -149,8 +148,7 @@ class Inbox:
         """Accept no more messages; return what is said of those that the agent did not get."""
         if self._unread is None:
             messages = await self._store.seal()
-            self._unread = [one.id for one in messages if one.id not in self._taken]
-            self.heard += self._taken.values()
+            self._unread = [one.id for one in messages if one.id not in self.taken]
         return await self.name_unread(self._unread)
 
     async def waiting(self) -> list[InboxMessage]:
@@ -204,7 +202,7 @@ class Inbox:
         found: list[InboxMessage] = []
         if not known:
             messages = await self._store.messages()
-            found = [one for one in messages if one.id not in self._taken][:limit]
+            found = [one for one in messages if one.id not in self.taken][:limit]
             if not found:
                 return []
 
@@ -212,7 +210,7 @@ class Inbox:
             return {"messages": [[one.id, one.text] for one in found]}
 
         taken = await self._steps.run(_STEP, look, (), key=key)
-        self._taken.update(taken["messages"])
+        self.taken.update(taken["messages"])
         return [InboxMessage(*one) for one in taken["messages"]]
 
 

@@ -359,7 +359,7 @@ class DurableProducer(Producer):
 def _inbox_of(writer: StreamWriter, steps: Steps, log: StreamLog, meta: StreamMeta) -> Inbox:
     taken = taken_in(writer.journal) if isinstance(writer, DurableWriter) else {}
     inbox = Inbox(InboxStore(log, meta), steps, taken, writer.check_wanted)
-    writer.turns.seal, writer.turns.heard = inbox.seal, inbox.heard
+    writer.turns.seal, writer.turns.heard = inbox.seal, inbox.taken
     return inbox
 
 

@@ -6,7 +6,7 @@ An agent gets an `AgentStream`, which only writes. The producer holds the writer
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -330,7 +330,7 @@ class StreamTurns:
         self.principal = meta.principal
         self.asked: StoredQuestion | None = None
         self.seal: Callable[[], Awaitable[dict[str, Any]]] = _nothing_unread
-        self.heard: Sequence[str] = ()
+        self.heard: Mapping[str, str] = {}
         self.request = request
         self._meta = meta
         self._log = log
@@ -354,7 +354,7 @@ class StreamTurns:
             await add(asked_in(self.principal, stream_id), stream_id, dump_asked(self.asked), epoch)
         question = question_of(self.principal, self.request)
         if question.conversation is not None:
-            messages = [*question.messages, *map(ChatMessage.user, self.heard)]
+            messages = [*question.messages, *map(ChatMessage.user, self.heard.values())]
             turn = make_turn(messages, answer, error)
             stored = await _dump(turn, question.earlier, asked_by)
             await add(question.conversation, stream_id, stored, epoch)
