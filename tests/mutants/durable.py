@@ -219,7 +219,7 @@ MUTANTS = (
     _mutant(
         "results",
         "a result may have any size",
-        "if len(data) > MAX_RESULT_BYTES:",
+        "if len(data) > self._max_bytes:",
         "if False:",
     ),
     _mutant(

@@ -220,7 +220,7 @@ class TurnStarter:
         )
         new = self._new(caller, incoming, record, turn)
         await self._check_answer(caller, new.request)
-        await self._check_order(caller, new.request)
+        await _check_order(self._runtime, caller.principal, new.request)
         values = {message_name(1): to_json(incoming.message)}
         replaces: UUID | None = None
         while True:
@@ -294,18 +294,6 @@ class TurnStarter:
         """
         if await was_answered(self._runtime.log, caller.principal, request):
             raise UnsupportedOperationError("The question was already answered by another message.")
-
-    async def _check_order(self, caller: Caller, request: ServiceRequest) -> None:
-        """Refuse a new message while an earlier one is answered, if the agent does so.
-
-        Raises:
-            UnsupportedOperationError: that is so.
-        """
-        runtime, principal = self._runtime, caller.principal
-        order = runtime.producers.order if runtime.options.on_busy == "reject" else None
-        busy = order is not None and await order.busy(principal, request)
-        if busy and await runtime.log.find(principal, request.request_id) is None:
-            raise UnsupportedOperationError(CONVERSATION_BUSY.message)
 
     def _new(
         self, caller: Caller, incoming: IncomingMessage, record: TaskRecord, turn: TurnRef
@@ -386,19 +374,20 @@ class TurnStarter:
         opened = await self._tasks.add_turn(new, change)
         if opened is None:
             raise UnsupportedOperationError("Another message has just been sent to the task.")
-        await self._cancel_turn(Claim(turn.stream_id, opened.epoch, 0), change.new)
+        await self._close_cancelled(Claim(turn.stream_id, opened.epoch, 0), change.new)
         await self.push.turn_added(record.task_id)
 
-    async def _cancel_turn(self, claim: Claim, record: TaskRecord) -> None:
-        """End a turn that is a cancellation; nothing can answer the question before it any more."""
-        turns = [turn.stream_id for turn in turns_of(record)]
-        place = asked_in(record.principal, turns[turns.index(claim.stream_id) - 1])
-        void = dump_claim(claim.stream_id, approves=True)
-        await self._runtime.log.add_turn(place, claim.stream_id, void)
-        self._turn_log.add(claim.stream_id, record, {})
-        await self._close_cancelled(claim)
+    async def _close_cancelled(self, claim: Claim, record: TaskRecord | None = None) -> None:
+        """End a turn that was cancelled; with its task, if the turn consists of that.
 
-    async def _close_cancelled(self, claim: Claim) -> None:
+        Then nothing can answer the question before it any more.
+        """
+        if record is not None:
+            turns = [turn.stream_id for turn in turns_of(record)]
+            place = asked_in(record.principal, turns[turns.index(claim.stream_id) - 1])
+            void = dump_claim(claim.stream_id, approves=True)
+            await self._runtime.log.add_turn(place, claim.stream_id, void)
+            self._turn_log.add(claim.stream_id, record, {})
         seq = claim.last_seq + 1
         frames = Frames(claim.stream_id, epoch=claim.epoch, first_seq=seq)
         frame, _ = frames.packet(seq, StreamOpCode.ERROR, CANCELLED)
@@ -422,7 +411,7 @@ class TurnStarter:
             await self._close_cancelled(claim)
             return True
         if "request" not in stored:
-            await self._cancel_turn(claim, record)
+            await self._close_cancelled(claim, record)
             return True
         meta = await self._runtime.log.meta(claim.stream_id)
         ours = question.agent_id == self._runtime.options.agent_id
@@ -450,6 +439,18 @@ class TurnStarter:
         hidden = record.updated(state=NOT_LISTED, open=False)
         await self._tasks.update(TaskChange(record, hidden))
         return False
+
+
+async def _check_order(runtime: Runtime, principal: str, request: ServiceRequest) -> None:
+    """Refuse a new message while an earlier one is answered, if the agent does so.
+
+    Raises:
+        UnsupportedOperationError: that is so.
+    """
+    order = runtime.producers.order if runtime.options.on_busy == "reject" else None
+    busy = order is not None and await order.busy(principal, request)
+    if busy and await runtime.log.find(principal, request.request_id) is None:
+        raise UnsupportedOperationError(CONVERSATION_BUSY.message)
 
 
 def _to_task(record: TaskRecord, metadata: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..._context import set_current_stream
 from .._options import Options
-from ..errors import Fenced, LogError, LogUnavailable, OutOfSequence, StreamEnded
+from ..errors import Fenced, LogError, LogUnavailable, OutOfSequence, StreamCancelled, StreamEnded
 from ..log.base import DurableLog, StreamLog, StreamMeta
 from ..observe import _log_lines
 from ..observe._metrics import StreamMeter
@@ -357,8 +357,12 @@ class DurableProducer(Producer):
 
 
 def _inbox_of(writer: StreamWriter, steps: Steps, log: StreamLog, meta: StreamMeta) -> Inbox:
+    def check() -> None:
+        if writer.cancelled or writer.ending.ended:
+            raise StreamCancelled(meta.stream_id)  # an agent in a thread gets no other signal
+
     taken = taken_in(writer.journal) if isinstance(writer, DurableWriter) else {}
-    inbox = Inbox(InboxStore(log, meta), steps, taken, writer.check_wanted)
+    inbox = Inbox(InboxStore(log, meta), steps, taken, check)
     writer.turns.seal, writer.turns.heard = inbox.seal, inbox.taken
     return inbox
 

@@ -26,7 +26,7 @@ from ...errors import ArgumentError
 from .._off_loop import off_loop
 from ..durable._approvals import APPROVAL
 from ..durable._results import with_limit
-from ..errors import Fenced, LogError, StreamCancelled, UnknownStream
+from ..errors import Fenced, LogError, UnknownStream
 from ..log.base import Conversation, StreamLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
 from ._appender import Appender
@@ -127,15 +127,6 @@ class StreamWriter:
     def stream_id(self) -> UUID:
         """The id of the stream."""
         return self._meta.stream_id
-
-    def check_wanted(self) -> None:
-        """Check that the agent should go on.
-
-        Raises:
-            StreamCancelled: it should not; one in a thread gets no other signal while it waits.
-        """
-        if self.cancelled or self.ending.ended:
-            raise StreamCancelled(self.stream_id)
 
     @property
     def packets(self) -> int:
