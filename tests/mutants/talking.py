@@ -275,8 +275,8 @@ MUTANTS = (
     Mutant(
         "an unclear payload of AG-UI is a yes",
         f"{_ENGINE}/_conversation.py",
-        "    elif payload is None or isinstance(payload, bool):  # otherwise its text may be a yes\n",
-        "    elif True:\n",
+        "    elif payload is None or isinstance(payload, bool):",
+        "    elif True:",
         (_QUESTIONS,),
     ),
     Mutant(
