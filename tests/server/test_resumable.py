@@ -6,15 +6,19 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import httpx2
 import pytest
-from fastapi import FastAPI
+from fastapi import BackgroundTasks, FastAPI
 from fastapi.responses import Response as FastAPIResponse
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,6 +36,8 @@ from coreason_client.sse import ServerSentEvent
 from coreason_client.testing import ChaosProxy, ConnectionPlan
 from tests.preloaded import PROJECT, WITH_STORES, PipedProcess
 
+from .aio import aio
+from .interrupted_log import InterruptedLog
 from .log.backends import BACKENDS, Clock
 from .log.valkey_server import fresh_prefix, shared_server
 from .peer import LIMIT, Answer, Gate, Peer
@@ -386,17 +392,131 @@ def test_limits_of_an_owner_are_429(serve: Serve) -> None:
     reader = serve(slow, max_streams_per_owner=1, max_readers_per_owner=2)
     with reader.stream() as first:
         first.until(1)
-        assert reader.read("two").status == 429
+        refused = reader.read("two")
+        assert refused.status == 429
+        assert refused.problem["detail"].startswith("This caller has 1 running streams")
         with reader.stream() as second, reader.stream("two", user="bob") as other:
             assert (second.status, other.status) == (200, 200)
-            assert reader.read().status == 429
+            refused = reader.read()
+            assert refused.status == 429
+            assert refused.problem["detail"].startswith("This caller has 2 open responses")
             gate.open()
+
+
+def test_a_response_that_is_never_sent_keeps_no_reader(serve: Serve) -> None:
+    site = Site(words, max_readers_per_owner=1)
+
+    async def unpaid(request: Request) -> Response:
+        await site.answer(request)
+        raise HTTPException(402)
+
+    app = site.starlette()
+    app.router.routes.append(Route("/unpaid/{name}", unpaid))
+    reader = serve(app)
+    assert [reader.http.get(f"/unpaid/{n}").status_code for n in range(3)] == [402] * 3
+    assert shown(reader.read()) == WHOLE
+
+
+def test_a_response_is_refused_when_it_is_sent_if_others_were_faster(serve: Serve) -> None:
+    gate, ran, end = Gate(), Queue[str](), Gate()
+
+    async def slow(name: str) -> AsyncIterator[str]:
+        yield name
+        await end.wait()
+
+    site = Site(slow, max_readers_per_owner=1)
+
+    async def late(request: Request) -> Response:
+        response = await site.answer(request)
+        response.background = BackgroundTask(ran.put, "late")
+        async with asyncio.timeout(LIMIT):
+            await gate.wait()
+        return response
+
+    app = site.starlette()
+    app.router.routes.append(Route("/late/{name}", late))
+    reader = serve(app)
+    with ThreadPoolExecutor(1) as pool:
+        delayed = pool.submit(reader.http.get, "/late/one")
+        gate.seen()
+        with reader.stream("two") as other:
+            other.until(1)
+            gate.open()
+            refused = delayed.result(LIMIT)
+            assert refused.status_code == 429
+            assert ran.get(timeout=LIMIT) == "late"
+            assert refused.json()["type"] == "urn:coreason:problem:too-many-readers"
+            end.open()
+
+
+def test_background_tasks_run_after_the_stream_also_if_the_reader_has_left(serve: Serve) -> None:
+    events, app, gate, ran = Resumable(drain_timeout=0.0), FastAPI(), Gate(), Queue[str]()
+
+    async def slow(name: str) -> AsyncIterator[str]:
+        yield name
+        await gate.wait()
+
+    @app.get("/answers/{name}")
+    async def get(request: Request, name: str, tasks: BackgroundTasks) -> FastAPIResponse:
+        tasks.add_task(ran.put, name)
+        return await events.response(request, name, slow(name))
+
+    reader = serve(app)
+    with reader.stream("left") as answer:
+        answer.until(1)
+        assert ran.empty()
+    assert ran.get(timeout=LIMIT) == "left"
+    gate.open()
+    whole = reader.read("read")
+    assert ran.get(timeout=LIMIT) == "read"
+    assert reader.read("read", whole.events[-1].id).status == 204
+    assert ran.get(timeout=LIMIT) == "read"
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_request_that_is_cancelled_while_it_opens_its_stream_starts_the_source(
+    serve: Serve, *, opens: bool
+) -> None:
+    log, runs = InterruptedLog(opens=opens), []
+
+    async def noted(name: str) -> AsyncIterator[str]:
+        runs.append(name)
+        async for word in words(name):
+            yield word
+
+    site = Site(noted, log, max_streams_per_owner=1, max_readers_per_owner=1)
+
+    async def cancelled(request: Request) -> Response:
+        await log.interrupt(asyncio.ensure_future(site.answer(request)))
+        return Response(status_code=503)
+
+    app = site.starlette()
+    app.router.routes.append(Route("/cancelled/{name}", cancelled))
+    reader = serve(app)
+    assert reader.http.get("/cancelled/one").status_code == 503
+    assert shown(reader.read()) == WHOLE
+    assert runs == ["one"]
+    assert shown(reader.read("other"))[-1] == WHOLE[-1]  # no limit counts the cancelled request
+
+
+@pytest.mark.parametrize("opens", [True, False])
+@aio
+async def test_a_stop_waits_for_the_stream_of_a_cancelled_request(*, opens: bool) -> None:
+    log = InterruptedLog(opens=opens)
+    events = Resumable(log, drain_timeout=0.0)
+    async with events.lifespan():
+        request = Request({"type": "http", "method": "GET", "path": "/", "headers": []})
+        await log.interrupt(asyncio.ensure_future(events.response(request, "one", words("one"))))
+    [stream] = log._store.requests.values()
+    assert stream.outcome == "server_stopped"
 
 
 # It never ends: whatever is read, the process dies in the middle.
 ENDLESS = """
 import asyncio, sys
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from coreason_client.server import Resumable, SQLiteStreamLog, ValkeyStreamLog, running
 

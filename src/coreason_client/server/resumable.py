@@ -18,6 +18,7 @@ from uuid import UUID, uuid4, uuid5
 from pydantic_core import from_json, to_json
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.request import AgentRequest
@@ -35,8 +36,8 @@ from .errors import LogError, PositionGone, StreamEnded, UnknownStream
 from .http._admission import cursor_in, owned
 from .http._cursor import Cursor
 from .http._decision import check_cursor
-from .http._problems import Problem, shutting_down, too_many_readers, too_many_streams
-from .http._stream_response import EventStream, nothing_left
+from .http._problems import Problem, Refusals, shutting_down, too_many_streams
+from .http._stream_response import EventStream, nothing_left, take_reader
 from .log.base import NewStream, StreamLog, StreamMeta
 from .stream import AgentStream
 
@@ -144,18 +145,14 @@ class Resumable:
 
     async def _respond(self, asked: "_Asked", source: Source) -> Response:
         runtime, after = await self._parts.runtime(), cursor_in(asked.http.headers)
-        reader = await runtime.producers.take_reader(asked.principal)
-        if reader is None:
-            raise too_many_readers(runtime.options)
-        with reader:
+        with await take_reader(runtime, asked.principal):  # a refused reader starts nothing
             if after is None:
                 meta = await self._join_or_start(runtime, asked, source)
             else:
                 meta = await _resume(runtime, asked, after)
-            response = _response(runtime, meta, after or Cursor(meta.stream_id))
-            if isinstance(response, EventStream):
-                runtime.producers.add_reader(meta, reader)
-            return response
+        after = after or Cursor(meta.stream_id)
+        ended = nothing_left(runtime, meta, after)
+        return ended or _Events(runtime, meta, after, self._parts.refusals)
 
     async def _join_or_start(self, runtime: Runtime, asked: "_Asked", source: Source) -> StreamMeta:
         meta = await runtime.log.find(asked.principal, asked.request_id)
@@ -169,13 +166,17 @@ class Resumable:
         with unit:
             began_at = monotonic()
             new = NewStream(uuid4(), asked.principal, asked.request_id, "")
-            opened = await runtime.log.open(new, runtime.owner)
-            if opened.created:
+
+            def start(meta: StreamMeta) -> None:
                 self._sources[new.stream_id] = source
-                start = runtime.producers.start
-                producer = start(_request(new), opened.meta, asked.http.headers, began_at, unit)
+                known = _request(new), meta, asked.http.headers, began_at, unit
+                producer = runtime.producers.start(*known)
                 # One that is stopped at once never takes its source.
                 producer.task.add_done_callback(lambda _: self._sources.pop(new.stream_id, None))
+
+            opened = await runtime.open(new, start)
+            if opened.created:
+                start(opened.meta)
             return opened.meta
 
     async def _run(self, request: ServiceRequest, stream: AgentStream) -> None:
@@ -221,16 +222,28 @@ async def _resume(runtime: Runtime, asked: _Asked, after: Cursor) -> StreamMeta:
     return meta
 
 
-def _response(runtime: Runtime, meta: StreamMeta, after: Cursor) -> Response:
-    if (ended := nothing_left(runtime, meta, after)) is not None:
-        return ended
-    response = _Events(runtime, meta, after)
-    del response.headers["X-Request-ID"]  # in the application of somebody else it has a meaning
-    return response
-
-
 class _Events(EventStream):
-    """The events of a stream; each is one packet in the log, whose id it has."""
+    """The events of a stream; each is one packet in the log, whose id it has.
+
+    It counts as a reader only while it is sent: the route may raise an exception instead.
+    """
+
+    def __init__(self, runtime: Runtime, meta: StreamMeta, at: Cursor, refusals: Refusals) -> None:
+        super().__init__(runtime, meta, at)
+        del self.headers["X-Request-ID"]  # in the application of somebody else it has a meaning
+        self._refusals = refusals
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events, or the refusal of another reader."""
+        try:
+            reader = await take_reader(self._runtime, self._meta.principal)
+        except (Problem, LogError) as error:
+            refusal = self._refusals.respond(error, scope)
+            refusal.background = self.background
+            await refusal(scope, receive, send)
+        else:
+            self._runtime.producers.add_reader(self._meta, reader)
+            await super().__call__(scope, receive, send)
 
     def _encode(self, entries: Sequence[bytes]) -> bytes:
         return b"".join(map(_event, entries))

@@ -1,18 +1,22 @@
 """The order of the checks: of several faults, the one that costs least to find is answered."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from starlette.responses import Response
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
-from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog
+from coreason_client.server import AgentApp, AgentStream, MemoryStreamLog, running
 from coreason_client.server.http import _gate as gate
 from coreason_client.server.log import NewStream, Opened, StreamMeta
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..peer import envelope
+from ..interrupted_log import InterruptedLog
+from ..peer import Peer, envelope
 
 LONG = "x" * 3000
 # What is wrong, in the order of the checks; each fault is a change of a good request.
@@ -103,3 +107,33 @@ def test_a_rate_that_is_used_up_asks_the_log_only_for_what_the_head_names(
         ):
             answer = ask(client, b"{ this is no JSON", **headers)
             assert (answer.status_code, log.asked) == (429, asked)
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_request_that_is_cancelled_while_it_opens_its_stream_starts_the_agent(
+    *, opens: bool
+) -> None:
+    log, runs = InterruptedLog(opens=opens), []
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        runs.append(request.request_id)
+        await stream.write("hello")
+
+    app = AgentApp(agent, log=log, max_streams_per_key=1, max_readers_per_key=1)
+
+    async def hurried(scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer in time, as a middleware with a deadline does."""
+        if scope["type"] == "http" and (b"x-hurry", b"1") in scope["headers"]:
+            await log.interrupt(asyncio.ensure_future(app(scope, receive, send)))
+            await Response(status_code=504)(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    body = envelope()
+    with running(hurried) as server:
+        peer = Peer(server.url)
+        assert peer.ask(body, x_hurry="1").status == 504
+        assert peer.ask(body).text == "hello"
+        assert peer.ask().text == "hello"  # no limit counts the cancelled request
+        peer.close()
+    assert len(runs) == 2

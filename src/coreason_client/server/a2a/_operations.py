@@ -24,7 +24,8 @@ from coreason_client.a2a.errors import (
 from ..engine._packets import CANCELLED
 from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
-from ..http._problems import Problem, too_many_readers
+from ..http._problems import Problem
+from ..http._stream_response import take_reader
 from ..log.base import AgentVersion, StreamLog
 from ..log.tasks import TaskQuery, TaskStore
 from ..observe._metrics import NO_METRICS, Metrics
@@ -107,9 +108,7 @@ class TaskService:
     async def _ended(self, sent: Sent) -> TaskFold:
         """Return the fold of a task after its turn; who waits for it counts as its reader."""
         producers, record = self._runtime.producers, sent.record
-        unit = await producers.take_reader(record.principal)
-        if unit is None:
-            raise too_many_readers(self._runtime.options)
+        unit = await take_reader(self._runtime, record.principal)
         reader = _TaskReader(record.principal, turns_of(record)[-1].stream_id)
         producers.add_reader(reader, unit)
         try:
@@ -208,7 +207,8 @@ class TaskService:
         if record.state in TERMINAL:
             raise TaskNotCancelableError("The task is over.")
         if record.state in INTERRUPTED:
-            await self.turns.uninterrupted(self.turns.cancel_waiting(caller, record))
+            work = self.turns.cancel_waiting(caller, record)
+            await self._runtime.background.uninterrupted(work)
         else:
             await self._cancel_running(turns_of(record)[-1].stream_id)
         return await self.get(caller, {"id": str(record.task_id)})
@@ -267,7 +267,6 @@ class Operations:
         """Follow what a new runtime does with the streams of tasks."""
         service = self._services_of(runtime).tasks
         self._tasks.on_ended = service.states.settle
-        runtime.background.before_stop(service.turns.finish)
         runtime.upkeep.on_expire = partial(self._drop_old, runtime.options.final_retention)
 
     async def _drop_old(self, retention: float) -> None:
@@ -313,10 +312,7 @@ class Operations:
         if not self._streaming:
             raise UnsupportedOperationError("The agent does not stream: send the message without.")
         runtime = await self._runtime()
-        reader = await runtime.producers.take_reader(caller.principal)
-        if reader is None:
-            raise too_many_readers(runtime.options)
-        with reader:
+        with await take_reader(runtime, caller.principal) as reader:
             service = self._services_of(runtime).tasks
             if operation == "send_message_stream":
                 opening = service.send_stream(caller, params)

@@ -7,11 +7,11 @@ stream starts the agent. The second step is fenced, so the agent starts once.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, time
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from pydantic_core import to_json
@@ -62,7 +62,6 @@ from ._turns import (
     turns_of,
 )
 
-T = TypeVar("T")
 _INBOXES: Final = 20  # of the latest turns of a task, in which a message is looked for
 
 
@@ -145,20 +144,7 @@ class TurnStarter:
         self._inboxes = _Inboxes(runtime)
         self._agent = agent
         self._media_types = media_types
-        self._beginning: set[asyncio.Task[Any]] = set()
         self.push = PushHook()
-
-    async def finish(self) -> None:
-        """Wait for turns that are about to begin."""
-        while self._beginning:
-            await asyncio.wait(self._beginning)
-
-    async def uninterrupted(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return a result; the work goes on if the caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._beginning.add(task)
-        task.add_done_callback(self._beginning.discard)
-        return await asyncio.shield(task)
 
     async def begin(
         self, caller: Caller, params: Mapping[str, Any], *, reads_live: bool = True
@@ -186,7 +172,7 @@ class TurnStarter:
                 await self.push.register(sent.record, config)
             return sent
 
-        return await self.uninterrupted(run())
+        return await self._runtime.background.uninterrupted(run())
 
     async def _enter(self, caller: Caller, incoming: IncomingMessage, record: TaskRecord) -> None:
         """Give the turn that a message began its place among those that wait, before the answer.

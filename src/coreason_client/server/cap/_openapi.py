@@ -24,7 +24,7 @@ _REFUSALS = {
     "415": "The body is not JSON.",
     "421": "The Host header names another machine, and the server has no keys.",
     "422": "The body is not a ServiceRequest, or has too many messages; `errors` names the fields.",
-    "429": "This key has too many streams, responses or requests; wait for `Retry-After` seconds.",
+    "429": "The caller has too many streams, responses or requests; wait for `Retry-After`.",
     "431": "The headers are too large.",
     "503": "The server is shutting down or too busy, or its log is unavailable.",
 }

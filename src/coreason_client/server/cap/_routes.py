@@ -28,8 +28,8 @@ from ..http._cursor import stream_in_path
 from ..http._decision import RequestFacts
 from ..http._gate import Gate
 from ..http._hosts import RouteEntry, route_table
-from ..http._problems import Problem, too_many_readers, validation_problem
-from ..http._stream_response import EventStream, NextStream, nothing_left
+from ..http._problems import Problem, validation_problem
+from ..http._stream_response import EventStream, NextStream, nothing_left, take_reader
 from ..log.base import StreamMeta
 from ..observe import _log_lines
 from ..observe._log_lines import LineLimit
@@ -222,9 +222,7 @@ class Routes:
         if found is not None:
             message = await order.message(place, found)
             return await self._read(StreamRequest(request, found), message)
-        reader = await runtime.producers.take_reader(principal)
-        if reader is None:
-            raise too_many_readers(self._options)
+        reader = await take_reader(runtime, principal)
 
         async def find() -> tuple[StreamMeta, str] | None:
             begun = await order.next(place, after)

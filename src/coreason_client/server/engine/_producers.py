@@ -159,8 +159,9 @@ class Producers:
     ) -> Producer:
         """Start the agent for a request; `origin` is given for a restart of a durable agent.
 
-        Without a unit the stream counts all the same, whatever the limit. With `first_waits`,
-        nobody reads the stream as it is written, so its first packet may wait for the next ones.
+        Without a unit that is held, the stream counts all the same, whatever the limit. With
+        `first_waits`, nobody reads the stream as it is written, so its first packet may wait for
+        the next ones.
         """
         options = self._options
         restarted = origin is not None
@@ -183,7 +184,7 @@ class Producers:
         self._by_stream[meta.stream_id] = producer
         if producer.inbox is not None:
             producer.inbox.name_unread = partial(self.unread.name_of, producer)
-        if unit is None:
+        if unit is None or not unit.held:
             self._units[producer] = self.quotas.add_stream(meta.principal)
         else:
             self._units[producer] = unit.hand_on()

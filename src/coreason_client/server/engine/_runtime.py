@@ -6,13 +6,14 @@ import logging
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from .._options import Options
 from ..errors import LogError, LogUnavailable
-from ..log.base import Claim, DurableLog, StreamLog
+from ..log.base import Claim, DurableLog, NewStream, Opened, StreamLog, StreamMeta
 from ..log.quotas import quotas_of
 from ..observe._log_lines import drained, draining
 from ..observe._metrics import Metrics
@@ -195,6 +196,28 @@ class Runtime:
         )
         self._reader_wake.schedule()
 
+    async def open(self, new: NewStream, start: Callable[[StreamMeta], object]) -> Opened:
+        """Open a stream, which the caller starts at once if it is new.
+
+        If the caller is cancelled, nobody knows whether the log has opened the stream or will: it
+        would have no producer, and its request could not be repeated. So it is opened and started
+        all the same, by `start`.
+
+        Raises:
+            LogError: the log refuses the request, or does not answer.
+        """
+        try:
+            return await self.log.open(new, self.owner)
+        except asyncio.CancelledError:
+            self.background.complete(self._open_and_start(new, start))
+            raise
+
+    async def _open_and_start(self, new: NewStream, start: Callable[[StreamMeta], object]) -> None:
+        with suppress(LogError):  # then the stream ends when its lease does
+            meta = (await self.log.open(new, self.owner)).meta
+            if meta.stream_id == new.stream_id and meta.epoch == 1 and meta.outcome is None:
+                start(meta)
+
     # Shutdown.
 
     def begin_shutdown(self) -> None:
@@ -225,6 +248,7 @@ class Runtime:
 
     async def _drain(self, seconds: float) -> None:
         await self.producers.wait(seconds)
+        await self.background.completed()
         while len(self.producers):  # one may have started while the others were ending
             self.producers.hand_over_or_stop(SERVER_STOPPED)
             await self.producers.wait(None)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from .._options import Options
 from .._outage import Outage
@@ -20,6 +20,8 @@ from ._orphans import Orphans
 from ._packets import CANCELLED
 from ._producers import Producers
 
+T = TypeVar("T")
+
 # Background tasks of a server.
 
 
@@ -29,13 +31,12 @@ class Background:
     `services` are tasks that `start` starts.
     """
 
-    __slots__ = ("_at_drain", "_at_stop", "_before_stop", "_services", "_tasks", "died", "started")
-
     def __init__(self, services: Iterable[Callable[[], Coroutine[Any, Any, None]]] = ()) -> None:
         self.died = False
         self.started = False
         self._services = list(services)
         self._tasks: list[asyncio.Task[None]] = []
+        self._completing: set[asyncio.Task[Any]] = set()
         self._before_stop: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._at_drain: list[Callable[[], None]] = []
         self._at_stop: list[Callable[[], None]] = []
@@ -54,6 +55,22 @@ class Background:
         """Take over a running task."""
         self._tasks.append(task)
         task.add_done_callback(self._report)
+
+    def complete(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Start short work that a cancelled caller must not interrupt; `stop` waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._completing.add(task)
+        task.add_done_callback(self._completing.discard)
+        return task
+
+    async def uninterrupted(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return a result; the work goes on if the caller is cancelled."""
+        return await asyncio.shield(self.complete(work))
+
+    async def completed(self) -> None:
+        """Wait until the work of `complete` is done."""
+        while self._completing:
+            await asyncio.wait(self._completing)
 
     def at_drain(self, begin: Callable[[], None]) -> None:
         """Register a function that is called when the drain begins."""
@@ -76,6 +93,7 @@ class Background:
         """Cancel all tasks but the calling one, and wait until they have ended."""
         for finish in self._before_stop:
             await finish()
+        await self.completed()
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()

@@ -24,16 +24,7 @@ from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
 from ..observe._spans import trace_headers
 from ._body import drain_body
 from ._cursor import Cursor, parse_cursor
-from ._decision import (
-    Find,
-    Need,
-    Refuse,
-    RequestFacts,
-    Resume,
-    ServerFacts,
-    Start,
-    decide,
-)
+from ._decision import Find, Need, Refuse, RequestFacts, Resume, ServerFacts, Start, decide
 from ._gate import Gate
 from ._problems import Problem, conversation_busy, question_not_open
 
@@ -140,19 +131,6 @@ class Admission:
 
 class _PendingRequest:
     """One request that is being checked."""
-
-    __slots__ = (
-        "_admission",
-        "_asked",
-        "_facts",
-        "_is_large",
-        "_length",
-        "_opened_at",
-        "_parsed",
-        "_reader",
-        "_runtime",
-        "_stream",
-    )
 
     def __init__(
         self,
@@ -318,7 +296,7 @@ class _PendingRequest:
             question,
             self._admission.agent,
         )
-        return await runtime.log.open(new, runtime.owner)
+        return await runtime.open(new, self._start)
 
     def _change_id(self, request_id: UUID) -> None:
         assert self._parsed is not None  # noqa: S101 - it was opened with another id

@@ -150,7 +150,7 @@ def too_many_readers(options: Options) -> Problem:
     return Problem(
         429,
         "too-many-readers",
-        f"This key has {options.max_readers_per_key} open responses, which is the limit.",
+        f"This caller has {options.max_readers_per_key} open responses, which is the limit.",
         headers=_SOON,
     )
 
@@ -160,7 +160,7 @@ def too_many_streams(options: Options) -> Problem:
     return Problem(
         429,
         "too-many-streams",
-        f"This key has {options.max_streams_per_key} running streams, which is the limit.",
+        f"This caller has {options.max_streams_per_key} running streams, which is the limit.",
         headers=_SOON,
     )
 
@@ -170,7 +170,7 @@ def too_many_requests(options: Options, wait: int) -> Problem:
     return Problem(
         429,
         "too-many-requests",
-        f"This key may send {options.max_requests_per_minute} requests a minute.",
+        f"This caller may send {options.max_requests_per_minute} requests a minute.",
         headers={"Retry-After": retry_after(wait)},
     )
 

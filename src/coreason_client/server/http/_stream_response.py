@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Final, TypeVar
 
 from starlette.background import BackgroundTask
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -29,6 +30,7 @@ from ..engine._runtime import Runtime
 from ..errors import LogError, PositionGone
 from ..log.base import Follower, StreamMeta
 from ._cursor import Cursor
+from ._problems import too_many_readers
 
 logger = logging.getLogger("coreason_client.server")
 
@@ -42,6 +44,18 @@ _HEADERS: Final = (
 )
 
 
+async def take_reader(runtime: Runtime, principal: str) -> Unit:
+    """Return the unit of another reader.
+
+    Raises:
+        Problem: 429, the principal must not have one.
+        LogError: the log does not answer.
+    """
+    if (reader := await runtime.producers.take_reader(principal)) is None:
+        raise too_many_readers(runtime.options)
+    return reader
+
+
 class SSEResponse(Response, ABC):
     """Server-sent events; `_subject` says in a log line what is read."""
 
@@ -52,10 +66,7 @@ class SSEResponse(Response, ABC):
         self.status_code = 200
         self.background: BackgroundTask | None = None
         self.body = b""
-        own = [
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in headers.items()
-        ]
+        own = Headers(headers).raw
         names = {name for name, _ in own}
         self.raw_headers = [*(one for one in _HEADERS if one[0] not in names), *own]
         self._runtime = runtime
@@ -64,11 +75,16 @@ class SSEResponse(Response, ABC):
         self._write: Callable[[bytes], bool] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the stream ends, the reader disconnects, or the server stops."""
+        """Send until the stream ends, the reader disconnects, or the server stops.
+
+        Then run the background task, as every response of Starlette does.
+        """
         try:
             await while_connected(scope, receive, self._deliver(scope, send))
         finally:
             self._left()
+        if self.background is not None:
+            await self.background()
 
     @abstractmethod
     async def _send_all(self, send: Send) -> None:
@@ -96,9 +112,7 @@ class SSEResponse(Response, ABC):
         except TimeoutError:
             logger.info(
                 "a reader of %s read nothing for %g s and was disconnected at packet %d",
-                self._subject,
-                self._runtime.options.send_timeout,
-                self._position,
+                *(self._subject, self._runtime.options.send_timeout, self._position),
             )
         except LogError as error:
             # Without a regular end of the body the reader knows that packets are missing.
@@ -142,7 +156,7 @@ async def while_connected(scope: Scope, receive: Receive, work: Awaitable[T]) ->
     try:
         async with here:
 
-            def leave() -> None:
+            def leave(_: object = None) -> None:
                 with suppress(RuntimeError):  # the work may have ended meanwhile
                     here.reschedule(0.0)
 
@@ -157,21 +171,18 @@ async def while_connected(scope: Scope, receive: Receive, work: Awaitable[T]) ->
         return None
 
 
-def _watch(scope: Scope, receive: Receive, leave: Callable[[], None]) -> Callable[[], None]:
+def _watch(scope: Scope, receive: Receive, leave: Callable[..., None]) -> Callable[[], None]:
     """Call `leave` when the client has disconnected; return a function that ends the watch."""
     cycle = response_cycle(scope.get(SEND))
     if cycle is not None and getattr(receive, "__self__", None) is cycle:
         return DisconnectWatch(cycle, leave).stop
     gone = asyncio.ensure_future(disconnected(receive))
 
-    def call(_: object) -> None:
-        leave()
-
     def stop() -> None:
-        gone.remove_done_callback(call)
+        gone.remove_done_callback(leave)
         gone.cancel()
 
-    gone.add_done_callback(call)
+    gone.add_done_callback(leave)
     return stop
 
 
