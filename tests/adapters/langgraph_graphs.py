@@ -81,6 +81,15 @@ def delete(path: str) -> str:
     return f"{path} is gone"
 
 
+@tool
+async def risk(act: str) -> str:
+    """Fail, or wait without an end."""
+    if act == "fail":
+        raise LookupError("as it was told")
+    await asyncio.Event().wait()
+    return act
+
+
 class Scripted(BaseChatModel):
     """A model that calls a tool, and says its result when it has it."""
 
@@ -125,6 +134,36 @@ class Scripted(BaseChatModel):
             yield AIMessageChunk("", tool_call_chunks=[call])
         used = {"input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
         yield AIMessageChunk("", usage_metadata=used, response_metadata={"model_name": "scripted"})
+
+
+class Strict(Scripted):
+    """A model that rejects a call without a result, as providers do, and says all results."""
+
+    def _chunks(self, messages: list[Any]) -> Iterator[AIMessageChunk]:
+        missing: list[str] = []
+        for message in messages:
+            if isinstance(message, ToolMessage):
+                missing.remove(message.tool_call_id)
+                continue
+            if missing:
+                raise ValueError(f"calls without a result: {missing}")
+            missing = [call["id"] for call in getattr(message, "tool_calls", [])]
+        asked = messages[-1].text
+        if asked in ("fail", "wait"):
+            given = {"add": {"a": 1, "b": 2}, "risk": {"act": asked}}
+            calls = [
+                {"index": index, "id": name, "name": name, "args": json.dumps(arguments)}
+                for index, (name, arguments) in enumerate(given.items())
+            ]
+            yield AIMessageChunk("", tool_call_chunks=calls)
+        results = [one for one in messages if isinstance(one, ToolMessage)]
+        yield AIMessageChunk("; ".join(f"{one.name} {one.status}: {one.text}" for one in results))
+
+
+def strict_graph() -> Any:
+    """LangChain's agent with a tool that fails or does not end."""
+    model = Strict(call={})
+    return lambda checkpointer: create_agent(model, [add, risk], checkpointer=checkpointer)
 
 
 def tools_graph() -> Any:
@@ -310,6 +349,7 @@ GRAPHS: dict[str, Any] = {
         {"input": lambda request, messages: {"question": messages[-1].text}},
     ),
     "failing": (failing_graph, {}),
+    "strict": (strict_graph, {}),
     "approval": (approval_graph, {}),
     "calls": (single_calls_graph, {}),
     "interrupts": (interrupts_graph, {}),

@@ -38,6 +38,8 @@ GRAPHS = (
     "nested/durable/sqlite",
     "custom/durable/sqlite",
     "failing/durable/sqlite",
+    "strict/durable/sqlite",
+    "strict/plain/memory",
     "calls/plain/memory",
     "shouted/plain/memory",
     "interrupts/plain/none",
@@ -187,6 +189,21 @@ def test_a_conversation_goes_on_after_an_error(graphs: dict[str, Served]) -> Non
     failed = peer.ask(envelope("fail"))
     assert (failed.text, failed.last.p.code) == ("1 ", "agent_error")
     assert peer.ask(envelope("go on")).text == "3 fine"
+
+
+@pytest.mark.parametrize("name", ["strict/durable/sqlite", "strict/plain/memory"])
+def test_calls_that_were_interrupted_get_a_result(graphs: dict[str, Served], name: str) -> None:
+    peer, interrupted = graphs[name].peer, "risk error: This call was interrupted. "
+    with peer.open(envelope("wait")) as answer:
+        answer.until_raw(b"TOOL_RESULT")  # of the other tool
+        assert peer.cancel(answer.stream_id) == 204
+        assert answer.rest().last.p.code == "cancelled"
+    following = peer.ask(envelope("hello"))
+    assert following.text.startswith(f"add success: 3; {interrupted}")
+    assert not events(following, "TOOL_RESULT")
+    assert peer.ask(envelope("again")).text == following.text
+    assert peer.ask(envelope("fail", "failed")).last.p.code == "agent_error"
+    assert interrupted in peer.ask(envelope("hello", "failed")).text
 
 
 def test_clients_that_send_their_history(env: dict[str, str], tmp_path: Path) -> None:

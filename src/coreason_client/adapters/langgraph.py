@@ -43,6 +43,7 @@ _INTERRUPT: Final = "__interrupt__"  # the key of the interrupts among the updat
 _HISTORY_CHARS: Final = 1_000_000
 _NO_CHECKPOINTER: Final = "checkpointer_missing"
 _CANNOT_ASK = "The graph asks, and nobody can answer: compile it with a checkpointer."
+_INTERRUPTED = "This call was interrupted. It may or may not have taken effect."
 
 
 def _messages_input(request: ServiceRequest, messages: list[Any]) -> Any:
@@ -167,14 +168,18 @@ class _GraphTurn:
 
     async def _messages(self) -> list[Any]:
         """Return the messages that the thread does not have."""
+        results = list[Any]()
         if self.position is None:
             sent = await whole_conversation(self.stream, 50, _HISTORY_CHARS)
         else:
             said = [one for one in new_messages(self.stream.request) if one.role is not Role.SYSTEM]
             sent = conversation(said, (), None, _HISTORY_CHARS)
+            at = {**self.config["configurable"], "checkpoint_id": self.position}
+            saved = await self.graph.aget_state({"configurable": at})
+            results = self.output.missing_results(saved)
         for call in (call for message in sent for call in message.get("tool_calls", ())):
             call["args"] = call.pop("arguments")
-        return list(imported("langchain_core.messages", "langgraph").convert_to_messages(sent))
+        return [*results, *self.output.kinds.convert_to_messages(sent)]
 
     async def _superstep(self) -> dict[str, Any]:
         """Run the graph to its next checkpoint.
@@ -269,7 +274,7 @@ class _MessageWriter:
     """
 
     def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
-        self._kinds = imported("langchain_core.messages", "langgraph")
+        self.kinds = imported("langchain_core.messages", "langgraph")
         self._nodes = nodes
         self._known: set[str | None] = set()  # messages of nodes that have ended
         self._calls: dict[str, str] = {}  # names of the calls without a result
@@ -281,6 +286,18 @@ class _MessageWriter:
         """Record the messages that the thread already has."""
         for message in self._messages_in(values):
             self._add(message)
+
+    def missing_results(self, state: Any) -> list[Any]:
+        """Return results for calls that were interrupted: models reject a call without one.
+
+        LangGraph has kept those of nodes that ended, but new input makes it drop them.
+        """
+        self.know(state.values.get("messages") if isinstance(state.values, dict) else ())
+        kept = self._messages_in([task.result for task in state.tasks])
+        results = {getattr(one, "tool_call_id", None): one for one in kept}
+        new = partial(self.kinds.ToolMessage, _INTERRUPTED, status="error")
+        calls = self._calls.items()
+        return [results.get(id_) or new(tool_call_id=id_, name=name) for id_, name in calls]
 
     def question(self, interrupt: Any) -> tuple[str, str, str | None]:
         """Return the id of an interrupt, its question, and the tool call that waits for it."""
@@ -309,13 +326,15 @@ class _MessageWriter:
             for message in found:
                 for call in self._add(message):
                     await self._output.call(call["name"], call["args"], call["id"])
-                if isinstance(message, self._kinds.ToolMessage):
+                if isinstance(message, self.kinds.ToolMessage):
                     about = message.name, message.content, message.tool_call_id
                     await self._output.result(*about, message.status == "error")
 
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""
         self._known |= {message.id} - {None}
+        if isinstance(message, self.kinds.HumanMessage):
+            self._calls = {}
         self._calls.pop(getattr(message, "tool_call_id", ""), None)
         calls = getattr(message, "tool_calls", [])
         self._calls |= {call["id"]: call["name"] for call in calls}
@@ -326,10 +345,10 @@ class _MessageWriter:
 
         `pieces` are those in which it was written before.
         """
-        if not isinstance(message, self._kinds.AIMessage) or message.id in self._known:
+        if not isinstance(message, self.kinds.AIMessage) or message.id in self._known:
             return
         if message.usage_metadata:
-            self._used = self._kinds.ai.add_usage(self._used, message.usage_metadata)
+            self._used = self.kinds.ai.add_usage(self._used, message.usage_metadata)
         if self._nodes is not None and node not in self._nodes:
             return
         if not isinstance(message.content, str) or message.additional_kwargs:
@@ -339,7 +358,7 @@ class _MessageWriter:
         await self._output.write(str(message.text), pieces)
 
     def _messages_in(self, value: Any, depth: int = 4) -> Iterator[Any]:
-        if isinstance(value, self._kinds.BaseMessage):
+        if isinstance(value, self.kinds.BaseMessage):
             yield value
         elif depth and isinstance(value, dict | list | tuple):
             for inner in value.values() if isinstance(value, dict) else value:
