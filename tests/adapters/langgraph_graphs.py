@@ -334,6 +334,36 @@ def interrupts_graph() -> Any:
     return builder.compile
 
 
+def parallel_graph() -> Any:
+    """Three nodes at the same time, of which two ask; then one that closes."""
+
+    def asks(question: str) -> Callable[[MessagesState], Any]:
+        def ask(state: MessagesState) -> Any:
+            return {"messages": [AIMessage(f"{question} {interrupt(question)}.")]}
+
+        return ask
+
+    def report(state: MessagesState) -> Any:
+        note("report")
+        used = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+        call = {"name": "add", "args": {"a": 1, "b": 2}, "id": "call-1"}
+        answer = AIMessage("The report.", tool_calls=[call], usage_metadata=used)
+        return {"messages": [answer, ToolMessage("3", name="add", tool_call_id="call-1")]}
+
+    def close(state: MessagesState) -> Any:
+        return {"messages": [AIMessage("Done.")]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("report", report)
+    builder.add_node("a", asks("a?"))
+    builder.add_node("b", asks("b?"))
+    builder.add_node("close", close)
+    for name in ("report", "a", "b"):
+        builder.add_edge(START, name)
+    builder.add_edge(["report", "a", "b"], "close")
+    return builder.compile
+
+
 def breakpoint_graph() -> Any:
     compile_ = tools_graph()
     return lambda checkpointer: compile_(checkpointer=checkpointer, interrupt_before=["tools"])
@@ -354,6 +384,7 @@ GRAPHS: dict[str, Any] = {
     "calls": (single_calls_graph, {}),
     "interrupts": (interrupts_graph, {}),
     "shouted": (interrupts_graph, {"answer": shout}),
+    "parallel": (parallel_graph, {}),
     "breakpoint": (breakpoint_graph, {}),
 }
 

@@ -43,6 +43,8 @@ GRAPHS = (
     "calls/plain/memory",
     "shouted/plain/memory",
     "interrupts/plain/none",
+    "parallel/durable/sqlite",
+    "parallel/plain/memory",
     "breakpoint/plain/memory",
 )
 CALL = {"call_id": "call-1", "name": "add", "arguments": {"a": 1, "b": 2}}
@@ -286,6 +288,16 @@ def test_several_interrupts(env: dict[str, str], tmp_path: Path) -> None:
     assert notes(tmp_path).count("tell") == 1
 
 
+@pytest.mark.parametrize("name", ["parallel/durable/sqlite", "parallel/plain/memory"])
+def test_an_answer_does_not_show_nodes_that_had_ended(graphs: dict[str, Served], name: str) -> None:
+    answers = [graphs[name].peer.ask(envelope(text)) for text in ("go", "yes", "no")]
+    assert ["The report." in answer.text for answer in answers] == [True, False, False]
+    assert ["a? yes." in answer.text for answer in answers] == [False, True, False]
+    assert "b? no." in answers[2].text
+    for kind in ("USAGE", "TOOL_CALL", "TOOL_RESULT"):
+        assert [len(events(answer, kind)) for answer in answers] == [1, 0, 0]
+
+
 def test_interrupts_without_a_tool_call_over_ag_ui(env: dict[str, str], tmp_path: Path) -> None:
     thread = {"threadId": "t", "messages": [{"id": "1", "role": "user", "content": "go"}]}
     asked, resume, text = list[str](), list[Any](), ""
@@ -377,6 +389,7 @@ def test_a_kill_between_the_tool_and_the_answer(
         ("approval", ["go", "go|yes", "go|no: never"], {"model"}),
         # A node starts again after an interrupt.
         ("interrupts", ["go|Ann", "go|Ann|Lee"], {"name", "first Ann"}),
+        ("parallel", ["go|yes", "go|yes|no"], set()),
     ],
 )
 def test_a_death_at_any_append(

@@ -155,9 +155,8 @@ class _GraphTurn:
             if self.events is not None:
                 await self.events.aclose()
         if end["asked"]:
-            interrupt, question, call_id = end["asked"]
-            kept = {"thread": thread, "interrupt": interrupt}
-            await stream.ask(question, call_id=call_id, state=kept)
+            question, call_id, asked = end["asked"]
+            await stream.ask(question, call_id=call_id, state={"thread": thread, **asked})
         elif saver and (thread != usual or brings_history):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
@@ -217,7 +216,8 @@ class _GraphTurn:
         if graph.checkpointer:
             state = await graph.aget_state(config)
             # By its id, a checkpoint has no messages of nodes that ended after it.
-            self.output.know((await graph.aget_state(state.config)).values)
+            values = (await graph.aget_state(state.config)).values
+            self.output.know(values, (self.answered and self.answered.state.get("ended")) or ())
             for interrupt in state.interrupts if self.answered else ():
                 if interrupt.id == self.answered.state["interrupt"]:
                     value = {interrupt.id: self.make_answer(interrupt, self.answered)}
@@ -276,16 +276,18 @@ class _MessageWriter:
     def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
         self.kinds = imported("langchain_core.messages", "langgraph")
         self._nodes = nodes
-        self._known: set[str | None] = set()  # messages of nodes that have ended
+        self._known: set[str] = set()  # messages of nodes that have ended
         self._calls: dict[str, str] = {}  # names of the calls without a result
         self._used: Any = None
         self._output = TurnOutput(stream, limit=MAX_PIECE)
         self.pieces: list[str] = []
 
-    def know(self, values: Any) -> None:
-        """Record the messages that the thread already has."""
+    def know(self, values: Any, ended: Collection[str] = ()) -> None:
+        """Record the messages that the thread has, and the ids of those that it will have."""
         for message in self._messages_in(values):
             self._add(message)
+        self._saved = set(self._known)
+        self._known |= set(ended)
 
     def missing_results(self, state: Any) -> list[Any]:
         """Return results for calls that were interrupted: models reject a call without one.
@@ -299,8 +301,11 @@ class _MessageWriter:
         calls = self._calls.items()
         return [results.get(id_) or new(tool_call_id=id_, name=name) for id_, name in calls]
 
-    def question(self, interrupt: Any) -> tuple[str, str, str | None]:
-        """Return the id of an interrupt, its question, and the tool call that waits for it."""
+    def question(self, interrupt: Any) -> tuple[str, str | None, dict[str, Any]]:
+        """Return the question of an interrupt, the tool call that waits for it, and its state.
+
+        The state has the ids of messages that LangGraph sends again when it gets the answer.
+        """
         value, call_id = interrupt.value, None
         if actions := _actions(value):
             calls = [call for call, name in self._calls.items() if name == actions[0]["name"]]
@@ -310,7 +315,8 @@ class _MessageWriter:
             value = PARAGRAPH.join(lines)
         elif isinstance(value, dict):
             value = value.get("question") or value.get("message") or value
-        return interrupt.id, as_text(value), call_id
+        state = {"interrupt": interrupt.id, "ended": sorted(self._known - self._saved)}
+        return as_text(value), call_id, state
 
     async def update(self, data: dict[str, Any]) -> None:
         """Write the tool calls, results and usage of nodes that have ended."""
