@@ -125,7 +125,7 @@ class Scripted(BaseChatModel):
             if (FOLDER / "changed").exists():
                 words = f"Result: {messages[-1].content}!"
         else:
-            words = "Let me see. "
+            words = "Let me see."
         for word in words.split(" "):
             yield AIMessageChunk(word if word == words.split(" ")[-1] else f"{word} ")
         if not isinstance(messages[-1], ToolMessage):
@@ -184,7 +184,7 @@ def tools_graph() -> Any:
 def fake_models_graph() -> Any:
     """A graph with LangChain's own fake models, one of which cannot stream."""
     calls = [{"name": "add", "args": {"a": 3, "b": 4}, "id": "c"}]
-    first = FakeMessagesListChatModel(responses=[AIMessage("Adding. ", tool_calls=calls)])
+    first = FakeMessagesListChatModel(responses=[AIMessage("Adding.", tool_calls=calls)])
     second = GenericFakeChatModel(messages=iter([AIMessage("It is seven.")]))
 
     async def call(state: MessagesState) -> Any:
@@ -194,7 +194,7 @@ def fake_models_graph() -> Any:
         return {"messages": [*state["messages"], await second.ainvoke(state["messages"])]}
 
     def close(state: MessagesState) -> Any:
-        return {"messages": [AIMessage(" Goodbye.")]}
+        return {"messages": [AIMessage("Goodbye.")]}
 
     builder = StateGraph(MessagesState)
     builder.add_sequence(
@@ -229,7 +229,7 @@ def failing_graph() -> Any:
     """A graph whose second node fails at the word "fail"."""
 
     def first(state: MessagesState) -> Any:
-        return {"messages": [AIMessage(f"{len(state['messages'])} ")]}
+        return {"messages": [AIMessage(f"{len(state['messages'])}")]}
 
     def second(state: MessagesState) -> Any:
         if state["messages"][-2].text == "fail":
@@ -276,7 +276,7 @@ def nested_graph() -> Any:
         return {"messages": [await model.ainvoke(state["messages"])]}
 
     def close(state: MessagesState) -> Any:
-        return {"messages": [AIMessage(" Done.")]}
+        return {"messages": [AIMessage("Done.")]}
 
     inner = StateGraph(MessagesState)
     inner.add_node("think", think)
@@ -423,7 +423,7 @@ def own(name: str, question: str) -> None:
     config = {"configurable": {"thread_id": "own"}}
     result = asyncio.run(graph.ainvoke({"messages": [HumanMessage(question)]}, config))
     said = [message for message in result["messages"] if isinstance(message, AIMessage)]
-    print(json.dumps({"text": "".join(str(message.text) for message in said)}))
+    print(json.dumps({"text": "\n\n".join(str(message.text) for message in said)}))
 
 
 if __name__ == "__main__":

@@ -151,12 +151,13 @@ class _GraphTurn:
             while end["next"]:
                 end = await stream.step("graph", self._superstep, on_restart="resume")
                 self.position, self.answered, self.given = end["position"], None, None
+                self.output.has_text |= end["has_text"]
         finally:
             if self.events is not None:
                 await self.events.aclose()
         if end["asked"]:
             question, call_id, asked = end["asked"]
-            await stream.ask(question, call_id=call_id, state={"thread": thread, **asked})
+            await self.output.ask_text(question, call_id, {"thread": thread, **asked})
         elif saver and (thread != usual or brings_history):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
@@ -187,28 +188,33 @@ class _GraphTurn:
         """
         if self.events is None and (end := await self._open()) is not None:
             return end
-        end, asks = {"position": self.position, "next": False, "asked": None}, False
+        position, asks, asked = self.position, False, None
         async for event in self.events:
             namespace, mode, data = event if self.subgraphs else ((), *event)
             if mode == "messages":
                 await self.output.message(data[0], data[1].get("langgraph_node"))
             elif mode == "custom":
                 await write_item(self.stream, _item(data))
+                self.output.has_text |= isinstance(data, str)
             elif mode == "updates":
                 await self.output.update(data)
                 await self.stream.checkpoint(None)  # so the log has it all
                 asks |= not namespace and _INTERRUPT in data
             elif not namespace and data["metadata"]["source"] == "loop":
-                end["position"] = _checkpoint_id(data["config"])
-                if data["next"] and end["position"] != self.position:
-                    return {**end, "next": True}
+                position = _checkpoint_id(data["config"])
+                if data["next"] and position != self.position:
+                    return self._end(position, goes_on=True)
         if asks and not self.graph.checkpointer:
             await self.stream.fail(_NO_CHECKPOINTER, _CANNOT_ASK)
         elif asks:
             # Of nodes that ran at the same time, the first one of the graph asks.
             [first, *_] = (await self.graph.aget_state(self.config)).interrupts
-            end["asked"] = self.output.question(first)
-        return end
+            asked = self.output.question(first)
+        return self._end(position, asked)
+
+    def _end(self, position: Any, asked: Any = None, *, goes_on: bool = False) -> dict[str, Any]:
+        text = self.output.has_text  # also if another process continues
+        return {"position": position, "next": goes_on, "asked": asked, "has_text": text}
 
     async def _open(self) -> dict[str, Any] | None:
         """Start the graph; return the end of a superstep that an earlier run has completed."""
@@ -225,7 +231,8 @@ class _GraphTurn:
             if resumed is not None:
                 found = _checkpoint_id(state.config)
                 if found != self.position and state.metadata["source"] == "loop":
-                    return {"position": found, "next": bool(state.next), "asked": None}
+                    self.output.has_text |= bool(resumed.text)
+                    return self._end(found, goes_on=bool(state.next))
                 given = given if found == self.position else None
                 # A node that was cancelled while it ended has saved only some of its writes. By
                 # the id of the checkpoint, LangGraph does not use them.
@@ -267,19 +274,20 @@ def _checkpoint_id(config: Any) -> Any:
     return config["configurable"].get("checkpoint_id")
 
 
-class _MessageWriter:
+class _MessageWriter(TurnOutput):
     """Writes what a graph streams, each message once.
 
     `pieces` is the text that an earlier run of the superstep has written.
     """
 
     def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
+        super().__init__(stream, limit=MAX_PIECE)
         self.kinds = imported("langchain_core.messages", "langgraph")
         self._nodes = nodes
         self._known: set[str] = set()  # messages of nodes that have ended
+        self._shown: dict[Any, str] = {}  # the last messages of nodes
         self._calls: dict[str, str] = {}  # names of the calls without a result
         self._used: Any = None
-        self._output = TurnOutput(stream, limit=MAX_PIECE)
         self.pieces: list[str] = []
 
     def know(self, values: Any, ended: Collection[str] = ()) -> None:
@@ -325,16 +333,16 @@ class _MessageWriter:
             found = [one for one in self._messages_in(data[node]) if one.id not in self._known]
             for message in found if is_kept else ():
                 await self.message(message, node, self.pieces)
-            await self._output.reasoning.flush()
+            await self.reasoning.flush()
             if (used := self._used) is not None:
                 self._used = None
-                await self._output.usage(_tokens(used))
+                await self.usage(_tokens(used))
             for message in found:
                 for call in self._add(message):
-                    await self._output.call(call["name"], call["args"], call["id"])
+                    await self.call(call["name"], call["args"], call["id"])
                 if isinstance(message, self.kinds.ToolMessage):
                     about = message.name, message.content, message.tool_call_id
-                    await self._output.result(*about, message.status == "error")
+                    await self.result(*about, message.status == "error")
 
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""
@@ -360,8 +368,11 @@ class _MessageWriter:
         if not isinstance(message.content, str) or message.additional_kwargs:
             for block in message.content_blocks:
                 if block["type"] == "reasoning":
-                    await self._output.reasoning.add(block.get("reasoning") or "")
-        await self._output.write(str(message.text), pieces)
+                    await self.reasoning.add(block.get("reasoning") or "")
+        if message.text and self._shown.get(node) != message.id:
+            self._shown[node] = message.id
+            self.begin()
+        await self.write(str(message.text), pieces)
 
     def _messages_in(self, value: Any, depth: int = 4) -> Iterator[Any]:
         if isinstance(value, self.kinds.BaseMessage):

@@ -98,9 +98,12 @@ class TurnOutput:
 
     async def ask(self, name: str, arguments: Any, call_id: str, state: Any) -> None:
         """Ask whether a tool may be called, and end the stream."""
+        await self.ask_text(approval_question(name, arguments), call_id, state)
+
+    async def ask_text(self, question: str, call_id: str | None, state: Any) -> None:
+        """Ask a question, and end the stream."""
         if self.has_text:
             await self._stream.write(PARAGRAPH)
-        question = approval_question(name, arguments)
         await self._stream.ask(question, call_id=call_id, state=state)
 
 
