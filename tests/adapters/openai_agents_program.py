@@ -186,6 +186,10 @@ def first_reply(command: str, words: list[str]) -> list[Any]:
         return [call("transfer_to_writer", "h1")]
     if command == "delete":
         return [call("delete", f"d-{path}", path=path) for path in words]
+    if command == "twice":
+        return [call("helper", f"c-{path}", input=f"same {path}") for path in words]
+    if command == "same":
+        return [call("delete", "d", path=words[0])]
     if command in ("move", "pay", "echo", "helper"):
         given = dict(word.replace("+", " ").split("=") for word in words)
         return [call(command, "c1", **given)]

@@ -437,6 +437,20 @@ def test_an_agent_that_is_a_tool_is_one_call(tmp_path: Path, sdk: Sdk, durable: 
 
 
 @BOTH
+def test_two_runs_of_an_agent_that_is_a_tool_may_have_calls_with_the_same_id(
+    tmp_path: Path, sdk: Sdk, durable: bool
+) -> None:
+    with sdk.served("nested", tmp_path, durable=durable) as agent:
+        asked = agent.one.ask(envelope("twice x y"))
+        first, second = (answered(agent.one, "yes") for _ in range(2))
+        notes = agent.notes
+    questions = [f'May I call delete with {{"path": "{path}"}}?' for path in "xy"]
+    assert [asked.text, first.text] == questions
+    assert all(f"{path} deleted" in second.text for path in "xy")
+    assert [note for note in notes if "delete" in note] == ["delete x", "delete y"]
+
+
+@BOTH
 def test_a_search_of_the_provider_is_shown(tmp_path: Path, sdk: Sdk, durable: bool) -> None:
     with sdk.served("plain", tmp_path, durable=durable) as agent:
         answer = agent.one.ask(envelope("search cats"))

@@ -132,7 +132,8 @@ class _SDKRun:
         self.calls = asked.state["calls"]
         for call_id, call in self.calls.items():
             await self.output.call(*call, call_id)
-        [item] = [item for item in state.get_interruptions() if item.call_id == asked.call_id]
+        # Two runs of an agent that is a tool may have made calls with the same id.
+        item, *_ = (one for one in state.get_interruptions() if one.call_id == asked.call_id)
         if asked.approved and asked.arguments is None:
             state.approve(item)
             return state
