@@ -25,6 +25,7 @@ from typing import Annotated, Any, TypedDict
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import (
     FakeMessagesListChatModel,
@@ -45,6 +46,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import interrupt
+from pydantic import BaseModel
 
 from coreason_client.adapters.langgraph import as_agent
 from coreason_client.server import (
@@ -164,6 +166,36 @@ def strict_graph() -> Any:
     """LangChain's agent with a tool that fails or does not end."""
     model = Strict(call={})
     return lambda checkpointer: create_agent(model, [add, risk], checkpointer=checkpointer)
+
+
+class City(BaseModel):
+    """A structured answer."""
+
+    name: str
+    inhabitants: int
+
+
+def structured_graph() -> Any:
+    """LangChain's agent, whose answer is a call of a tool."""
+    model = Scripted(call={"name": "City", "args": {"name": "Rome", "inhabitants": 3}})
+    return lambda checkpointer: create_agent(
+        model, [], response_format=ToolStrategy(City), checkpointer=checkpointer
+    )
+
+
+class Json(Scripted):
+    """A model that answers with JSON."""
+
+    def _chunks(self, messages: list[Any]) -> Iterator[AIMessageChunk]:
+        yield from map(AIMessageChunk, ('{"name":"Rome",', '"inhabitants":3}'))
+
+
+def json_graph() -> Any:
+    """LangChain's agent, whose answer is text that the provider has checked."""
+    response_format = ProviderStrategy(City)
+    return lambda checkpointer: create_agent(
+        Json(call={}), [], response_format=response_format, checkpointer=checkpointer
+    )
 
 
 def tools_graph() -> Any:
@@ -371,6 +403,7 @@ def breakpoint_graph() -> Any:
 
 GRAPHS: dict[str, Any] = {
     "tools": (tools_graph, {}),
+    "own": (tools_graph, {}),
     "hidden": (tools_graph, {"nodes": ["another"]}),
     "nested": (nested_graph, {"subgraphs": True}),
     "fakes": (fake_models_graph, {}),
@@ -380,6 +413,9 @@ GRAPHS: dict[str, Any] = {
     ),
     "failing": (failing_graph, {}),
     "strict": (strict_graph, {}),
+    "structured": (structured_graph, {}),
+    "hidden_structured": (structured_graph, {"nodes": ["another"]}),
+    "json": (json_graph, {}),
     "approval": (approval_graph, {}),
     "calls": (single_calls_graph, {}),
     "interrupts": (interrupts_graph, {}),
@@ -393,7 +429,12 @@ def agent(name: str, store: str) -> Any:
     make, options = GRAPHS[name]
     if store != "sqlite":
         saver = InMemorySaver() if store == "memory" else None
-        return as_agent(make()(checkpointer=saver), **options)
+        made = as_agent(make()(checkpointer=saver), **options)
+
+        async def call(request: ServiceRequest, stream: AgentStream) -> None:
+            await made(request, stream)
+
+        return call if name == "own" else made  # which `AgentApp` cannot check
 
     async def run_graph(request: ServiceRequest, stream: AgentStream) -> None:
         async with AsyncSqliteSaver.from_conn_string(str(FOLDER / f"{name}.db")) as saver:

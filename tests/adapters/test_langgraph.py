@@ -32,8 +32,8 @@ pytestmark = pytest.mark.timeout(240)  # the first test installs the packages
 GRAPHS = (
     "tools/durable/sqlite",
     "tools/plain/none",
-    "tools/durable/memory",
-    "tools/durable/none",
+    "own/durable/memory",
+    "own/durable/none",
     "fakes/plain/none",
     "hidden/plain/memory",
     "nested/durable/sqlite",
@@ -41,6 +41,9 @@ GRAPHS = (
     "failing/durable/sqlite",
     "strict/durable/sqlite",
     "strict/plain/memory",
+    "structured/durable/sqlite",
+    "hidden_structured/plain/memory",
+    "json/plain/memory",
     "calls/plain/memory",
     "shouted/plain/memory",
     "interrupts/plain/none",
@@ -187,6 +190,44 @@ def test_another_state_and_what_a_node_writes_itself(graphs: dict[str, Served]) 
     assert events(answer, "CUSTOM") == [{"done": 3}, "HI"]
 
 
+def test_a_structured_answer_is_written_once(graphs: dict[str, Served]) -> None:
+    city = '{"name":"Rome","inhabitants":3}'
+    answers = {
+        "structured/durable/sqlite": f"Let me see.\n\n{city}",
+        "hidden_structured/plain/memory": "",
+        "json/plain/memory": city,
+    }
+    assert {name: graphs[name].peer.ask(envelope("?")).text for name in answers} == answers
+
+
+def test_an_answer_without_text_is_logged(env: dict[str, str], tmp_path: Path) -> None:
+    program = """
+import json, logging
+from typing import TypedDict
+from langgraph.graph import START, StateGraph
+from coreason_client import CAPClient
+from coreason_client.adapters.langgraph import as_agent
+from coreason_client.server import AgentApp, running
+
+class State(TypedDict):
+    question: str
+
+found = []
+class Handler(logging.Handler):
+    def emit(self, record):
+        found.append(getattr(record, "event", None))
+logging.getLogger("coreason_client.server").addHandler(Handler())
+graph = StateGraph(State).add_node("node", lambda state: state).add_edge(START, "node").compile()
+agent = as_agent(graph, input=lambda request, messages: {"question": messages[-1].text})
+with running(AgentApp(agent)) as server, CAPClient(server.url, "k") as client:
+    text = client.ask("hi")
+print(json.dumps({"text": text, "events": found}))
+"""
+    got = run_python(["-c", program], env, tmp_path, SECONDS, libraries())
+    assert got["text"] == ""
+    assert got["events"].count("graph_without_text") == 1
+
+
 def test_a_conversation_goes_on_after_an_error(graphs: dict[str, Served]) -> None:
     peer = graphs["failing/durable/sqlite"].peer
     failed = peer.ask(envelope("fail"))
@@ -326,8 +367,8 @@ def test_the_answer_can_be_made_by_a_function(graphs: dict[str, Served]) -> None
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
-        ("tools/durable/memory", "checkpointer_missing", "and this one has InMemorySaver."),
-        ("tools/durable/none", "checkpointer_missing", "and this one has none."),
+        ("own/durable/memory", "checkpointer_missing", "and this one has InMemorySaver."),
+        ("own/durable/none", "checkpointer_missing", "and this one has none."),
         ("interrupts/plain/none", "checkpointer_missing", "compile it with a checkpointer."),
         ("breakpoint/plain/memory", "breakpoints_refused", "call interrupt() in a node."),
     ],
@@ -436,6 +477,35 @@ print(json.dumps({"errors": found}))
     got = run_python(["-c", program], env, tmp_path, SECONDS, libraries())
     rule = "graph must be a compiled graph of LangGraph"
     assert got["errors"] == [f"{rule}: call its compile()", rule]
+
+
+def test_a_durable_application_refuses_a_graph_at_once(env: dict[str, str], tmp_path: Path) -> None:
+    program = """
+import json
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from coreason_client.server import AgentApp, SQLiteStreamLog
+builder = StateGraph(MessagesState).add_node("node", lambda state: {}).add_edge(START, "node")
+errors, log = [], SQLiteStreamLog("log.db")
+class Surviving(InMemorySaver):
+    pass
+for options in (
+    {},
+    {"checkpointer": InMemorySaver()},
+    {"checkpointer": Surviving(), "interrupt_before": ["node"]},
+):
+    try:
+        AgentApp(builder.compile(**options), log=log, durable=True)
+    except ValueError as error:
+        errors.append(str(error))
+AgentApp(builder.compile(checkpointer=Surviving()), log=log, durable=True)
+print(json.dumps({"errors": errors}))
+"""
+    got = run_python(["-c", program], env, tmp_path, SECONDS, libraries())
+    rule = "durable cannot be used with this agent: "
+    assert all(error.startswith(rule) for error in got["errors"])
+    ends = [error.rpartition(" ")[2] for error in got["errors"]]
+    assert ends == ["none.", "InMemorySaver.", "node."]
 
 
 # The page.

@@ -34,7 +34,7 @@ from ..llm._answer import Tokens
 from ..server import AgentStream, AnsweredQuestion
 from ..server.engine._agent import write_item
 from ..server.engine._conversation import RequestWithHistory, new_messages
-from . import AgentFunction, imported, named
+from . import AgentFunction, imported, logger, named
 
 __all__ = ["as_agent"]
 
@@ -43,6 +43,7 @@ _INTERRUPT: Final = "__interrupt__"  # the key of the interrupts among the updat
 _HISTORY_CHARS: Final = 1_000_000
 _NO_CHECKPOINTER: Final = "checkpointer_missing"
 _CANNOT_ASK = "The graph asks, and nobody can answer: compile it with a checkpointer."
+_NO_TEXT = "The graph has ended without text: readers get that of messages, see docs/langgraph.md."
 _INTERRUPTED = "This call was interrupted. It may or may not have taken effect."
 
 
@@ -105,6 +106,7 @@ def as_agent(
         output = _MessageWriter(stream, nodes)
         await _GraphTurn(graph, input, subgraphs, answer, stream, output).run()
 
+    run_graph.durable_problem = lambda: (_problem(graph, True) or [""])[-1]  # type: ignore[attr-defined]
     return named(run_graph, graph)
 
 
@@ -147,17 +149,19 @@ class _GraphTurn:
         if self.answered is None:
             self.given = self.make_input(self.stream.request, await self._messages())
         try:
-            end: dict[str, Any] = {"next": True}
-            while end["next"]:
+            goes_on, asked = True, None
+            while goes_on:
                 end = await stream.step("graph", self._superstep, on_restart="resume")
-                self.position, self.answered, self.given = end["position"], None, None
-                self.output.has_text |= end["has_text"]
+                self.position, goes_on, asked, self.output.has_text = end
+                self.answered = self.given = None
         finally:
             if self.events is not None:
                 await self.events.aclose()
-        if end["asked"]:
-            question, call_id, asked = end["asked"]
-            await self.output.ask_text(question, call_id, {"thread": thread, **asked})
+        if not (asked or self.output.has_text):
+            logger.warning(_NO_TEXT, extra={"event": "graph_without_text"})
+        if asked:
+            question, call_id, state = asked
+            await self.output.ask_text(question, call_id, {"thread": thread, **state})
         elif saver and (thread != usual or brings_history):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
@@ -181,10 +185,11 @@ class _GraphTurn:
             call["args"] = call.pop("arguments")
         return [*results, *self.output.kinds.convert_to_messages(sent)]
 
-    async def _superstep(self) -> dict[str, Any]:
+    async def _superstep(self) -> tuple[str | None, bool, Any, bool]:
         """Run the graph to its next checkpoint.
 
-        Return the checkpoint, whether the graph goes on, and the question of an interrupt.
+        Return the checkpoint, whether the graph goes on, the question of an interrupt, and whether
+        readers have text.
         """
         if self.events is None and (end := await self._open()) is not None:
             return end
@@ -203,20 +208,16 @@ class _GraphTurn:
             elif not namespace and data["metadata"]["source"] == "loop":
                 position = _checkpoint_id(data["config"])
                 if data["next"] and position != self.position:
-                    return self._end(position, goes_on=True)
+                    return position, True, None, self.output.has_text
         if asks and not self.graph.checkpointer:
             await self.stream.fail(_NO_CHECKPOINTER, _CANNOT_ASK)
         elif asks:
             # Of nodes that ran at the same time, the first one of the graph asks.
             [first, *_] = (await self.graph.aget_state(self.config)).interrupts
             asked = self.output.question(first)
-        return self._end(position, asked)
+        return position, False, asked, self.output.has_text
 
-    def _end(self, position: Any, asked: Any = None, *, goes_on: bool = False) -> dict[str, Any]:
-        text = self.output.has_text  # also if another process continues
-        return {"position": position, "next": goes_on, "asked": asked, "has_text": text}
-
-    async def _open(self) -> dict[str, Any] | None:
+    async def _open(self) -> tuple[str | None, bool, Any, bool] | None:
         """Start the graph; return the end of a superstep that an earlier run has completed."""
         graph, resumed, given, config = self.graph, self.stream.resumed, self.given, self.config
         if graph.checkpointer:
@@ -231,8 +232,7 @@ class _GraphTurn:
             if resumed is not None:
                 found = _checkpoint_id(state.config)
                 if found != self.position and state.metadata["source"] == "loop":
-                    self.output.has_text |= bool(resumed.text)
-                    return self._end(found, goes_on=bool(state.next))
+                    return found, bool(state.next), None, self.output.has_text or bool(resumed.text)
                 given = given if found == self.position else None
                 # A node that was cancelled while it ended has saved only some of its writes. By
                 # the id of the checkpoint, LangGraph does not use them.
@@ -249,8 +249,7 @@ class _GraphTurn:
 def _problem(graph: Any, durable: bool) -> tuple[str, str] | None:
     """Return the code and the message of the error if the graph cannot be served."""
     if graph.interrupt_before_nodes or graph.interrupt_after_nodes:
-        rule = "interrupt_before and interrupt_after: call interrupt() in a node"
-        return "breakpoints_refused", f"A graph that is served cannot have {rule}."
+        return "breakpoints_refused", "Breakpoints are refused: call interrupt() in a node."
     found = type(graph.checkpointer).__name__ if graph.checkpointer else "none"
     if durable and found in ("none", "InMemorySaver"):
         needed = "a checkpointer that survives a restart, such as AsyncSqliteSaver"
@@ -303,11 +302,12 @@ class _MessageWriter(TurnOutput):
         LangGraph has kept those of nodes that ended, but new input makes it drop them.
         """
         self.know(state.values.get("messages") if isinstance(state.values, dict) else ())
-        kept = self._messages_in([task.result for task in state.tasks])
-        results = {getattr(one, "tool_call_id", None): one for one in kept}
+        ended = self._messages_in([task.result for task in state.tasks])
+        results = {one.tool_call_id: one for one in ended if one.type == "tool"}
         new = partial(self.kinds.ToolMessage, _INTERRUPTED, status="error")
-        calls = self._calls.items()
-        return [results.get(id_) or new(tool_call_id=id_, name=name) for id_, name in calls]
+        return [
+            results.get(id_) or new(tool_call_id=id_, name=of) for id_, of in self._calls.items()
+        ]
 
     def question(self, interrupt: Any) -> tuple[str, str | None, dict[str, Any]]:
         """Return the question of an interrupt, the tool call that waits for it, and its state.
@@ -343,6 +343,9 @@ class _MessageWriter(TurnOutput):
                 if isinstance(message, self.kinds.ToolMessage):
                     about = message.name, message.content, message.tool_call_id
                     await self.result(*about, message.status == "error")
+            made = isinstance(data[node], dict) and data[node].get("structured_response")
+            if made and found and found[-1].type == "tool":  # no message has it as text
+                await self.message(self.kinds.AIMessage(as_text(made), id=""), node, self.pieces)
 
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""

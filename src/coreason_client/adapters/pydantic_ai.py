@@ -29,7 +29,6 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..agents._output import PARAGRAPH, TurnOutput, as_text
 from ..agents._prompt import UnreadableError, earlier_turns, is_image, refusing
-from ..errors import ArgumentError
 from ..llm._answer import Tokens
 from ..server import AgentStream, AnsweredQuestion
 from . import AgentFunction, imported, named
@@ -92,7 +91,7 @@ def as_agent(
             await run.finish(await obj.run(infer_name=False, **options))
 
     # `AgentApp` calls it if it is durable, so that nobody finds out in the first request.
-    agent.check_durable = lambda: _check_durable(make_run(None))  # type: ignore[attr-defined]
+    agent.durable_problem = lambda: _durable_problem(make_run(None))  # type: ignore[attr-defined]
     return named(agent, obj)
 
 
@@ -297,13 +296,10 @@ def _durability() -> Any:
     return Durability
 
 
-def _check_durable(run: _Run) -> None:
-    """Check that the model and the toolsets of an agent can be used in steps.
-
-    Raises:
-        ArgumentError: they cannot.
-    """
+def _durable_problem(run: _Run) -> str:
+    """Return why the model or the toolsets of an agent cannot be used in steps, "" if they can."""
     try:
         _durability()(run).for_agent(run.agent)
     except _import("exceptions").UserError as error:
-        raise ArgumentError("durable", f"cannot be used with this agent: {error}") from None
+        return str(error)
+    return ""

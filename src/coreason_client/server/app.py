@@ -692,8 +692,9 @@ def _check_durable(agent: object, log: StreamLog) -> None:
             "durable",
             "needs an agent that takes `stream`, because a generator without it has no steps",
         )
-    if (check := getattr(agent, "check_durable", None)) is not None:  # of an adapter
-        check()
+    check = getattr(agent, "durable_problem", None)  # of an adapter
+    if check is not None and (problem := check()):
+        raise ArgumentError("durable", f"cannot be used with this agent: {problem}")
 
 
 class _Shortcut:
