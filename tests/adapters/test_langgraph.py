@@ -431,6 +431,7 @@ def test_a_kill_between_the_tool_and_the_answer(
         # A node starts again after an interrupt.
         ("interrupts", ["go|Ann", "go|Ann|Lee"], {"name", "first Ann"}),
         ("parallel", ["go|yes", "go|yes|no"], set()),
+        ("structured", ["?"], {"model"}),
     ],
 )
 def test_a_death_at_any_append(

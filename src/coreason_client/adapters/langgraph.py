@@ -160,8 +160,7 @@ class _GraphTurn:
         if not (asked or self.output.has_text):
             logger.warning(_NO_TEXT, extra={"event": "graph_without_text"})
         if asked:
-            question, call_id, state = asked
-            await self.output.ask_text(question, call_id, {"thread": thread, **state})
+            await self.output.ask_text(*asked)
         elif saver and (thread != usual or brings_history):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
@@ -178,9 +177,8 @@ class _GraphTurn:
         else:
             said = [one for one in new_messages(self.stream.request) if one.role is not Role.SYSTEM]
             sent = conversation(said, (), None, _HISTORY_CHARS)
-            at = {**self.config["configurable"], "checkpoint_id": self.position}
-            saved = await self.graph.aget_state({"configurable": at})
-            results = self.output.missing_results(saved)
+            at = {"configurable": self.config["configurable"] | {"checkpoint_id": self.position}}
+            results = self.output.missing_results(await self.graph.aget_state(at))
         for call in (call for message in sent for call in message.get("tool_calls", ())):
             call["args"] = call.pop("arguments")
         return [*results, *self.output.kinds.convert_to_messages(sent)]
@@ -214,7 +212,7 @@ class _GraphTurn:
         elif asks:
             # Of nodes that ran at the same time, the first one of the graph asks.
             [first, *_] = (await self.graph.aget_state(self.config)).interrupts
-            asked = self.output.question(first)
+            asked = self.output.question(first, self.config["configurable"]["thread_id"])
         return position, False, asked, self.output.has_text
 
     async def _open(self) -> tuple[str | None, bool, Any, bool] | None:
@@ -303,13 +301,11 @@ class _MessageWriter(TurnOutput):
         """
         self.know(state.values.get("messages") if isinstance(state.values, dict) else ())
         ended = self._messages_in([task.result for task in state.tasks])
-        results = {one.tool_call_id: one for one in ended if one.type == "tool"}
-        new = partial(self.kinds.ToolMessage, _INTERRUPTED, status="error")
-        return [
-            results.get(id_) or new(tool_call_id=id_, name=of) for id_, of in self._calls.items()
-        ]
+        kept = {one.tool_call_id: one for one in ended if one.type == "tool"}
+        new, calls = partial(self.kinds.ToolMessage, _INTERRUPTED, status="error"), self._calls
+        return [kept.get(id_) or new(tool_call_id=id_, name=calls[id_]) for id_ in calls]
 
-    def question(self, interrupt: Any) -> tuple[str, str | None, dict[str, Any]]:
+    def question(self, interrupt: Any, thread: str) -> tuple[str, str | None, dict[str, Any]]:
         """Return the question of an interrupt, the tool call that waits for it, and its state.
 
         The state has the ids of messages that LangGraph sends again when it gets the answer.
@@ -323,7 +319,7 @@ class _MessageWriter(TurnOutput):
             value = PARAGRAPH.join(lines)
         elif isinstance(value, dict):
             value = value.get("question") or value.get("message") or value
-        state = {"interrupt": interrupt.id, "ended": sorted(self._known - self._saved)}
+        state = {"thread": thread, "interrupt": interrupt.id, "ended": [*self._known - self._saved]}
         return as_text(value), call_id, state
 
     async def update(self, data: dict[str, Any]) -> None:
@@ -368,10 +364,10 @@ class _MessageWriter(TurnOutput):
             self._used = self.kinds.ai.add_usage(self._used, message.usage_metadata)
         if self._nodes is not None and node not in self._nodes:
             return
-        if not isinstance(message.content, str) or message.additional_kwargs:
-            for block in message.content_blocks:
-                if block["type"] == "reasoning":
-                    await self.reasoning.add(block.get("reasoning") or "")
+        may_reason = not isinstance(message.content, str) or message.additional_kwargs
+        for block in message.content_blocks if may_reason else ():
+            if block["type"] == "reasoning":
+                await self.reasoning.add(block.get("reasoning") or "")
         if message.text and self._shown.get(node) != message.id:
             self._shown[node] = message.id
             self.begin()
