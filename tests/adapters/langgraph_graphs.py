@@ -152,7 +152,8 @@ class Strict(Scripted):
             missing = [call["id"] for call in getattr(message, "tool_calls", [])]
         asked = messages[-1].text
         if asked in ("fail", "wait"):
-            given = {"add": {"a": 1, "b": 2}, "risk": {"act": asked}}
+            given: dict[str, Any] = {"add": {"a": 1, "b": 2}} if asked == "wait" else {}
+            given["risk"] = {"act": asked}
             calls = [
                 {"index": index, "id": name, "name": name, "args": json.dumps(arguments)}
                 for index, (name, arguments) in enumerate(given.items())
