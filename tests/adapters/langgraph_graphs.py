@@ -275,6 +275,17 @@ def failing_graph() -> Any:
     return builder.compile
 
 
+def routed_graph() -> Any:
+    """A graph that chooses its way with a call that never has a result."""
+
+    def route(state: MessagesState) -> Any:
+        call = {"name": "route", "args": {}, "id": f"call-{len(state['messages'])}"}
+        answer = AIMessage(f"{len(state['messages'])}")
+        return {"messages": [AIMessage("", tool_calls=[call]), answer]}
+
+    return StateGraph(MessagesState).add_node("route", route).add_edge(START, "route").compile
+
+
 def approval_graph() -> Any:
     """LangChain's agent, which asks before it deletes."""
     model = Scripted(call={"name": "delete", "args": {"path": "x"}})
@@ -414,6 +425,7 @@ GRAPHS: dict[str, Any] = {
     ),
     "failing": (failing_graph, {}),
     "strict": (strict_graph, {}),
+    "routed": (routed_graph, {}),
     "structured": (structured_graph, {}),
     "hidden_structured": (structured_graph, {"nodes": ["another"]}),
     "json": (json_graph, {}),

@@ -41,6 +41,7 @@ GRAPHS = (
     "failing/durable/sqlite",
     "strict/durable/sqlite",
     "strict/plain/memory",
+    "routed/plain/memory",
     "structured/durable/sqlite",
     "hidden_structured/plain/memory",
     "json/plain/memory",
@@ -248,6 +249,11 @@ def test_calls_that_were_interrupted_get_a_result(graphs: dict[str, Served], nam
     assert peer.ask(envelope("again")).text == following.text
     assert peer.ask(envelope("fail", "failed")).last.p.code == "agent_error"
     assert peer.ask(envelope("hello", "failed")).text.startswith(interrupted)
+
+
+def test_calls_before_the_last_message_of_a_model_get_no_result(graphs: dict[str, Served]) -> None:
+    peer = graphs["routed/plain/memory"].peer
+    assert [peer.ask(envelope(text)).text for text in ("go", "on", "on")] == ["1", "4", "7"]
 
 
 def test_clients_that_send_their_history(env: dict[str, str], tmp_path: Path) -> None:

@@ -295,15 +295,18 @@ class _MessageWriter(TurnOutput):
         self._known |= set(ended)
 
     def missing_results(self, state: Any) -> list[Any]:
-        """Return results for calls that were interrupted: models reject a call without one.
+        """Return results for calls of the last answer: models reject a call without one.
 
         LangGraph has kept those of nodes that ended, but new input makes it drop them.
         """
-        self.know(state.values.get("messages") if isinstance(state.values, dict) else ())
+        messages = state.values.get("messages") if isinstance(state.values, dict) else ()
+        self.know(messages)
+        last = [one for one in self._messages_in(messages) if one.type == "ai"][-1:]
+        calls = [call for one in last for call in one.tool_calls if call["id"] in self._calls]
         ended = self._messages_in([task.result for task in state.tasks])
         kept = {one.tool_call_id: one for one in ended if one.type == "tool"}
-        new, calls = partial(self.kinds.ToolMessage, _INTERRUPTED, status="error"), self._calls
-        return [kept.get(id_) or new(tool_call_id=id_, name=calls[id_]) for id_ in calls]
+        new = partial(self.kinds.ToolMessage, _INTERRUPTED, status="error")
+        return [kept.get(c["id"]) or new(tool_call_id=c["id"], name=c["name"]) for c in calls]
 
     def question(self, interrupt: Any, thread: str) -> tuple[str, str | None, dict[str, Any]]:
         """Return the question of an interrupt, the tool call that waits for it, and its state.
@@ -346,8 +349,6 @@ class _MessageWriter(TurnOutput):
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""
         self._known |= {message.id} - {None}
-        if isinstance(message, self.kinds.HumanMessage):
-            self._calls = {}
         self._calls.pop(getattr(message, "tool_call_id", ""), None)
         calls = getattr(message, "tool_calls", [])
         self._calls |= {call["id"]: call["name"] for call in calls}
