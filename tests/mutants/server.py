@@ -320,7 +320,7 @@ _IN_THE_READER = (
     _mutant(
         "http/_stream_response.py",
         "a reader on another server that has left is noticed with the next packet only",
-        "gone.add_done_callback(call)",
+        "gone.add_done_callback(leave)",
         "gone.add_done_callback(id)",
         _READER,
     ),

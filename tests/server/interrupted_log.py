@@ -17,11 +17,11 @@ class InterruptedLog(MemoryStreamLog):
         self._opens = opens
 
     async def open(self, stream: NewStream, owner: str) -> Opened:
-        if self._opens or self._reached.is_set():
-            opened = await super().open(stream, owner)
         if self._reached.is_set():
             await asyncio.sleep(0.05)  # a store needs some time
-            return opened
+            return await super().open(stream, owner)
+        if self._opens:
+            await super().open(stream, owner)
         self._reached.set()
         await asyncio.Event().wait()
         raise AssertionError("it was not cancelled")

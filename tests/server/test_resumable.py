@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -49,6 +50,13 @@ Make = Callable[[str], Any]
 async def words(name: str) -> AsyncIterator[str]:
     for word in (name, "two", "three"):
         yield word
+
+
+async def never_awaited() -> AsyncIterator[str]:
+    return words("one")
+
+
+SOURCE = "source must be an async iterator, or a function that returns one, got a value of type"
 
 
 async def never(name: str) -> AsyncIterator[str]:
@@ -239,7 +247,15 @@ def test_items_are_text_bytes_and_events_of_any_kind(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [ValueError("a secret"), b"\xff", 7, ServerSentEvent(b"", b"a\nb"), "\ud800"]
+    "wrong",
+    [
+        ValueError("a secret"),
+        b"\xff",
+        7,
+        ServerSentEvent(b"", b"a\nb"),
+        "\ud800",
+        pytest.param("x" * 10_000_000, id="too long"),
+    ],
 )
 def test_a_source_that_fails_ends_its_stream_with_an_error(
     serve: Serve, wrong: Any, caplog: pytest.LogCaptureFixture
@@ -290,6 +306,48 @@ def test_owners_have_different_streams_with_the_same_id(serve: Serve) -> None:
     }
     with pytest.raises(ArgumentError, match="owner must be a name"):
         asyncio.run(Resumable().cancel("one", owner=""))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"id": 7}, "id must be a str, got 7"),
+        ({"id": None}, "id must be a str, got None"),
+        ({"owner": 0}, "owner must be a name, or None for streams without an owner, got 0"),
+        ({"owner": 1}, "owner must be a name, or None for streams without an owner, got 1"),
+        ({"source": ["one"]}, f"{SOURCE} list"),
+        ({"source": iter(["one"])}, f"{SOURCE} list_iterator"),
+        ({"source": never_awaited}, f"{SOURCE} function"),
+        ({"source": partial(never_awaited)}, f"{SOURCE} partial"),
+        ({"source": lambda: (yield "one")}, f"{SOURCE} function"),
+    ],
+)
+def test_a_wrong_argument_is_an_error_that_opens_no_stream(
+    wrong: dict[str, Any], message: str
+) -> None:
+    log = MemoryStreamLog()
+    events = Resumable(log)
+
+    async def ask() -> None:
+        arguments = {"id": "one", "source": words("one"), **wrong}
+        with pytest.raises(ArgumentError) as caught:
+            await events.response(
+                Request({"type": "http", "method": "GET", "headers": []}), **arguments
+            )
+        assert str(caught.value) == message
+        if "source" not in wrong:
+            with pytest.raises(ArgumentError, match=next(iter(wrong))):
+                await events.cancel(arguments["id"], owner=arguments.get("owner"))
+
+    asyncio.run(ask())
+    assert not log._store.requests
+
+
+def test_head_is_refused_and_starts_nothing(serve: Serve) -> None:
+    reader = serve(never)
+    refused = reader.http.head("/answers/one")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+    assert shown(serve(words).read()) == WHOLE
 
 
 def unknown(answer: Answer) -> str:

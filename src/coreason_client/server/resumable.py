@@ -11,6 +11,7 @@ packet of text. Leases, orphaned streams, the drain and the limits are those of 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from inspect import iscoroutinefunction, isgeneratorfunction
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID, uuid4, uuid5
@@ -31,7 +32,7 @@ from ._names import full_principal
 from .answer._entries import as_packet, delta_json
 from .app import AgentApp, parts_of
 from .engine._conversation import RequestWithHistory
-from .engine._runtime import Runtime
+from .engine._runtime import Runtime, open_stream
 from .errors import LogError, PositionGone, StreamEnded, UnknownStream
 from .http._admission import cursor_in, owned
 from .http._cursor import Cursor
@@ -116,10 +117,16 @@ class Resumable:
         have a type. Streams of different owners are different streams, also with the same id.
 
         Raises:
-            ArgumentError: `owner` is empty.
+            ArgumentError: an argument has the wrong type, or `owner` is empty.
         """
-        asked = _Asked(self._principal(owner), uuid5(_IDS, id), request)
+        asked = _Asked(*self._names(id, owner), request)
+        if not _may_be_source(source):  # found later, it would have used up the id
+            rule = "must be an async iterator, or a function that returns one"
+            raise ArgumentError("source", rule, source)
         try:
+            if request.method == "HEAD":
+                detail = "A stream has no HEAD, which would start its source: use GET."
+                raise Problem(405, "method-not-allowed", detail, headers={"Allow": "GET"})
             return await self._respond(asked, source)
         except (Problem, LogError) as error:
             return self._parts.refusals.respond(error, request.scope)
@@ -130,18 +137,22 @@ class Resumable:
         It has no effect if there is no such stream, or if it has ended.
 
         Raises:
-            ArgumentError: `owner` is empty.
+            ArgumentError: an argument has the wrong type, or `owner` is empty.
             LogError: the log does not answer.
         """
-        runtime = await self._parts.runtime()
-        meta = await runtime.log.find(self._principal(owner), uuid5(_IDS, id))
+        names, runtime = self._names(id, owner), await self._parts.runtime()
+        meta = await runtime.log.find(*names)
         if meta is not None:
             await runtime.producers.cancel(meta)
 
-    def _principal(self, owner: str | None) -> str:
-        if owner == "":
-            raise ArgumentError("owner", "must be a name, or None for streams without an owner", "")
-        return full_principal(self._app.agent_id, owner or "")
+    def _names(self, id: object, owner: object) -> tuple[str, UUID]:  # noqa: A002
+        """Return the names of a stream in the log, its principal and the id of its request."""
+        if not isinstance(id, str):
+            raise ArgumentError("id", "must be a str", id)
+        if not isinstance(owner, str | None) or owner == "":
+            rule = "must be a name, or None for streams without an owner"
+            raise ArgumentError("owner", rule, owner)
+        return full_principal(self._app.agent_id, owner or ""), uuid5(_IDS, id)
 
     async def _respond(self, asked: "_Asked", source: Source) -> Response:
         runtime, after = await self._parts.runtime(), cursor_in(asked.http.headers)
@@ -174,7 +185,7 @@ class Resumable:
                 # One that is stopped at once never takes its source.
                 producer.task.add_done_callback(lambda _: self._sources.pop(new.stream_id, None))
 
-            opened = await runtime.open(new, start)
+            opened = await open_stream(runtime, new, start)
             if opened.created:
                 start(opened.meta)
             return opened.meta
@@ -191,6 +202,12 @@ class Resumable:
         except Exception:
             logger.exception("the source of stream %s failed", stream.stream_id)
             await stream.fail("source_failed", "The source of this stream has failed.")
+
+
+def _may_be_source(source: object) -> bool:
+    """Return False if something cannot be a source; what a function returns is not known yet."""
+    is_other = iscoroutinefunction(source) or isgeneratorfunction(source)
+    return isinstance(source, AsyncIterable) or (callable(source) and not is_other)
 
 
 class _Asked(NamedTuple):

@@ -196,28 +196,6 @@ class Runtime:
         )
         self._reader_wake.schedule()
 
-    async def open(self, new: NewStream, start: Callable[[StreamMeta], object]) -> Opened:
-        """Open a stream, which the caller starts at once if it is new.
-
-        If the caller is cancelled, nobody knows whether the log has opened the stream or will: it
-        would have no producer, and its request could not be repeated. So it is opened and started
-        all the same, by `start`.
-
-        Raises:
-            LogError: the log refuses the request, or does not answer.
-        """
-        try:
-            return await self.log.open(new, self.owner)
-        except asyncio.CancelledError:
-            self.background.complete(self._open_and_start(new, start))
-            raise
-
-    async def _open_and_start(self, new: NewStream, start: Callable[[StreamMeta], object]) -> None:
-        with suppress(LogError):  # then the stream ends when its lease does
-            meta = (await self.log.open(new, self.owner)).meta
-            if meta.stream_id == new.stream_id and meta.epoch == 1 and meta.outcome is None:
-                start(meta)
-
     # Shutdown.
 
     def begin_shutdown(self) -> None:
@@ -293,3 +271,32 @@ async def _restart(runtime: Runtime, claim: Claim) -> bool:
     if runtime.closing:
         return waiting_request(claim.question) is not None
     return await runtime.producers.start_waiting(claim)
+
+
+async def open_stream(
+    runtime: Runtime, new: NewStream, start: Callable[[StreamMeta], object]
+) -> Opened:
+    """Open a stream, which the caller starts at once if it is new.
+
+    If the caller is cancelled, nobody knows whether the log has opened the stream or will: it would
+    have no producer, and its request could not be repeated. So it is opened and started all the
+    same, by `start`.
+
+    Raises:
+        LogError: the log refuses the request, or does not answer.
+    """
+    try:
+        return await runtime.log.open(new, runtime.owner)
+    except asyncio.CancelledError:
+        runtime.background.complete(_open_and_start(runtime, new, start))
+        raise
+
+
+async def _open_and_start(
+    runtime: Runtime, new: NewStream, start: Callable[[StreamMeta], object]
+) -> None:
+    with suppress(LogError):  # then the stream ends when its lease does
+        meta = (await runtime.log.open(new, runtime.owner)).meta
+        # Otherwise it is the stream of another request, or another process has claimed it.
+        if meta.stream_id == new.stream_id and meta.epoch == 1 and meta.outcome is None:
+            start(meta)

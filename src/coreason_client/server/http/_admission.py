@@ -17,7 +17,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._off_loop import LARGE_BODY, off_loop
 from ..engine._conversation import dump_question, dump_request
 from ..engine._limits import Unit
-from ..engine._runtime import Runtime
+from ..engine._runtime import Runtime, open_stream
 from ..engine._writer import was_answered
 from ..errors import LogError, UnknownStream
 from ..log.base import AgentVersion, NewStream, Opened, StreamMeta
@@ -296,7 +296,7 @@ class _PendingRequest:
             question,
             self._admission.agent,
         )
-        return await runtime.open(new, self._start)
+        return await open_stream(runtime, new, self._start)
 
     def _change_id(self, request_id: UUID) -> None:
         assert self._parsed is not None  # noqa: S101 - it was opened with another id
