@@ -198,7 +198,11 @@ def test_a_question_is_shown_as_it_is_written_and_what_follows_it_as_markdown(
     state: TaskState,
 ) -> None:
     question = r'May I call delete with {"name":"__init__.py", "say": "\"hi\""}?'
-    events = [artifact("a", "**I** tidy up."), update(state, question), artifact("b", "__Done__.")]
+    events: list[Any] = [
+        artifact("a", "**I** tidy up."),
+        update(state, question),
+        artifact("b", "__Done__."),
+    ]
     emulator = Emulator(120, 40)
     console = Console(file=EmulatorFile(emulator), force_terminal=True, width=120, height=40)
     with EventPresenter(LiveOutput(console), tracks_task=False, terse=True) as presenter:
