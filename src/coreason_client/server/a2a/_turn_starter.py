@@ -62,6 +62,7 @@ from ._turns import (
     turns_of,
 )
 
+_ANSWERED: Final = "The question was already answered by another message."
 _INBOXES: Final = 20  # of the latest turns of a task, in which a message is looked for
 
 
@@ -205,7 +206,8 @@ class TurnStarter:
             turn.stream_id, caller.principal, incoming.context_id, WORKING, turn.opened, data
         )
         new = self._new(caller, incoming, record, turn)
-        await self._check_answer(caller, new.request)
+        if await was_answered(self._runtime.log, caller.principal, new.request):
+            raise UnsupportedOperationError(_ANSWERED)
         await _check_order(self._runtime, caller.principal, new.request)
         values = {message_name(1): to_json(incoming.message)}
         replaces: UUID | None = None
@@ -240,7 +242,8 @@ class TurnStarter:
                 return Sent(record)
             metadata = _to_task(record, incoming.metadata)
             request = request_for(incoming, incoming.key, caller.user_id, metadata)
-            await self._check_answer(caller, request)
+            if await was_answered(self._runtime.log, caller.principal, request):
+                return await self._sent_before(caller, incoming, _ANSWERED)
             if record.state != WORKING or not self._runtime.options.inbox:
                 return await self._begin_next(caller, incoming, record)
             if await self._inboxes.put(request, record):
@@ -263,23 +266,23 @@ class TurnStarter:
             announced = is_announced(record) or incoming.immediately
             change = _next_turn(record, turn, incoming.message, announced=announced)
             opened = await self._tasks.add_turn(new.stream, change)
-            if opened is None:  # another message was faster, or the same one
-                record = await self._states.load(caller, {"id": incoming.task_id})
-                if await self._inboxes.has(record, incoming.key):
-                    return Sent(record)
-                raise UnsupportedOperationError("Another message has just been sent to the task.")
+            if opened is None:
+                why = "Another message has just been sent to the task."
+                return await self._sent_before(caller, incoming, why)
             sent = await self._start(caller.headers, new, opened, change.new, incoming, unit)
         await self.push.turn_added(record.task_id)
         return sent
 
-    async def _check_answer(self, caller: Caller, request: ServiceRequest) -> None:
-        """Refuse an answer to a question that another message has answered.
+    async def _sent_before(self, caller: Caller, incoming: IncomingMessage, why: str) -> Sent:
+        """Return the task of a message if it has just got it; another one was faster otherwise.
 
         Raises:
-            UnsupportedOperationError: that is so.
+            UnsupportedOperationError: that is so, for the reason `why`.
         """
-        if await was_answered(self._runtime.log, caller.principal, request):
-            raise UnsupportedOperationError("The question was already answered by another message.")
+        record = await self._states.load(caller, {"id": incoming.task_id})
+        if await self._inboxes.has(record, incoming.key):
+            return Sent(record)
+        raise UnsupportedOperationError(why)
 
     def _new(
         self, caller: Caller, incoming: IncomingMessage, record: TaskRecord, turn: TurnRef
