@@ -217,7 +217,7 @@ def test_a_client_that_waits_misses_no_answer_at_a_restart(tmp_path: Path) -> No
         ):
             packet = threads.submit(next, following)
             balancer.until_reached()
-            sleep(0.2)  # until it has the position
+            sleep(1.0)  # until it has the position
             first.close()
             with server() as after:
                 with CAPClient(after.url, "k") as other:
