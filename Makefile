@@ -144,7 +144,7 @@ soak: $(INSTALLED) ## test replicas under load and faults with three seeds, abou
 mutants: $(INSTALLED) ## change one rule at a time; a test must fail. MUTANTS_ARGS="reader" selects
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
-frameworks: $(INSTALLED) ## run the programs of docs/other-frameworks.md; installs 700 MB
+frameworks: $(INSTALLED) ## run the programs for other frameworks in docs/howto; installs 1.5 GB
 	FRAMEWORKS=1 $(BIN)/pytest -q -n 2 tests/e2e/test_other_frameworks.py
 
 tck: $(INSTALLED) ## run the official A2A conformance kit in the folder DIR; TCK_ARGS are for the kit
