@@ -41,7 +41,7 @@ from .conftest import Serve
 from .durable.simulated import MortalLog, survive
 from .durable.test_properties import valid_packets as valid
 from .log.backends import BACKENDS, Clock
-from .peer import Gate, Peer, envelope, wait_for
+from .peer import LIMIT, Gate, Peer, envelope, wait_for
 from .test_replicas import Fleet, fleet
 
 __all__ = ["fleet"]
@@ -450,6 +450,35 @@ async def test_a_producer_that_has_lost_its_stream_does_not_seal_it(
         assert [one.id for one in await owner.messages()] == ["0", "1", "2"]
     finally:
         await log.stop("me")
+
+
+def test_messages_of_before_an_approval_belong_to_the_stream_that_asked(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """The turn that answers does not store them again, and its own may have the same ids."""
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        if stream.question == "later":
+            await stream.write(f"{[message.text for message in await stream.history()]}")
+            return
+        await stream.write("ready. ")
+        first = await anext(stream.inbox)
+        await stream.approve("pay", {"for": first.text})
+        await stream.write("paid for ")
+        async with asyncio.timeout(LIMIT):
+            second = await anext(stream.inbox)
+        await stream.write(f"{first.text}{second.text}")
+
+    peer = serve(agent, inbox=True, durable=True, log=SQLiteStreamLog(tmp_path / "log.db"))
+    texts = []
+    for question, word in (("go", "a"), ("yes", "b")):
+        with peer.open(envelope(question)) as answer:
+            answer.until(1)
+            assert send(peer, answer.stream_id, word, "1").status_code == 202
+            texts.append(answer.rest().text)
+    assert texts == ['ready. May I call pay with {"for":"a"}?', "paid for ab"]
+    history = ["go", "a", texts[0], "yes", "b", texts[1]]
+    assert peer.ask(envelope("later")).text == f"{history}"
 
 
 class Away(SQLiteStreamLog):

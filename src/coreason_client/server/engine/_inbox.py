@@ -210,7 +210,8 @@ class Inbox:
             return {"messages": [[one.id, one.text] for one in found]}
 
         taken = await self._steps.run(_STEP, look, (), key=key)
-        self.taken.update(taken["messages"])
+        if not known:  # those of before an approval were sent to another stream
+            self.taken.update(taken["messages"])
         return [InboxMessage(*one) for one in taken["messages"]]
 
 
