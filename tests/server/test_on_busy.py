@@ -3,10 +3,14 @@
 import asyncio
 import os
 import signal
+import threading
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NoReturn
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -26,7 +30,10 @@ from coreason_client.server import (
 )
 from coreason_client.server.durable._journal import Journal, Restarts
 from coreason_client.server.durable._notes import parse_note
+from coreason_client.server.engine import _order
+from coreason_client.server.engine._conversation import dump_request
 from coreason_client.server.engine._order import Order
+from coreason_client.server.log._sql_tasks import SQLiteTasks
 from coreason_client.server.log.base import Conversation
 from tests.preloaded import PROJECT, PipedProcess
 
@@ -34,7 +41,7 @@ from .conftest import Serve
 from .log import postgres_server
 from .log.backends import BACKENDS, Clock
 from .log.valkey_server import fresh_prefix, shared_server
-from .peer import LIMIT, Gate, Peer, envelope
+from .peer import LIMIT, Gate, Peer, envelope, wait_for
 from .test_replicas import Fleet, fleet
 
 __all__ = ["fleet"]
@@ -448,6 +455,48 @@ def test_deaths_while_a_message_waits_are_not_its_fault(tmp_path: Path) -> None:
         peer.close()
     assert looked.handed_over
     assert looked.may_start(0)
+
+
+def test_an_agent_whose_process_claims_its_own_waiting_stream_is_started_once(
+    tmp_path: Path,
+) -> None:
+    """The claim ends the earlier producer of the stream, which must not forget the new one."""
+    log, worker = SQLiteStreamLog(tmp_path / "log.db"), Worker()
+    app = AgentApp(worker, log=log, on_busy="wait")
+    body = envelope("a")
+
+    async def claim(stream_id: UUID) -> bytes:
+        assert app._runtime is not None
+        runtime = app._runtime
+        earlier = runtime.producers.get(stream_id)
+        assert earlier is not None
+        meta = await log.meta(stream_id)
+        request = ServiceRequest.model_validate(body)
+        question = dump_request(meta.principal, request, {}, waits=True)
+        claimed = await log.claim_held(stream_id, meta.epoch, runtime.owner)
+        assert await runtime.producers.start_waiting(replace(claimed, question=question))
+        await asyncio.wait({earlier.task}, timeout=LIMIT)
+        worker.gate.open()
+        return question
+
+    with running(app) as server, ThreadPoolExecutor(1) as threads:
+        peer = Peer(server.url)
+        [held] = later(threads, peer, "hold")
+        worker.gate.seen()
+        with (
+            peer.open(body) as waiting,
+            patch.object(
+                SQLiteTasks, "start", autospec=True, side_effect=SQLiteTasks.start
+            ) as start,
+        ):
+            assert app._runtime is not None
+            asyncio.run_coroutine_threadsafe(
+                claim(UUID(waiting.stream_id)), app._runtime.loop
+            ).result(LIMIT)
+            assert waiting.rest().text.startswith("a after")
+        held.result(LIMIT)
+        peer.close()
+    assert [str(call.args[1]) for call in start.call_args_list] == [waiting.stream_id]
 
 
 def test_an_unknown_policy_is_refused() -> None:
