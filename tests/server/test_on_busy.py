@@ -457,6 +457,34 @@ def test_deaths_while_a_message_waits_are_not_its_fault(tmp_path: Path) -> None:
     assert looked.may_start(0)
 
 
+def test_a_drain_ends_an_agent_that_another_process_could_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has recorded that the agent is started, and has not answered yet."""
+    start, stored = SQLiteTasks.start, threading.Event()
+
+    async def never_answers(*given: Any) -> None:
+        await start(*given)
+        stored.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(SQLiteTasks, "start", never_answers)
+    log = SQLiteStreamLog(tmp_path / "log.db")
+    with running(AgentApp(Worker(), log=log, on_busy="wait", drain_timeout=0.0)) as server:
+        peer = Peer(server.url)
+        with peer.open(envelope("a")) as answer:
+            wait_for(stored)
+    peer.close()
+
+    async def outcome() -> str | None:
+        await log.start("me")
+        ended = (await log.meta(UUID(answer.stream_id))).outcome
+        await log.stop("me")
+        return ended
+
+    assert asyncio.run(outcome()) == "server_stopped"
+
+
 def test_an_agent_whose_process_claims_its_own_waiting_stream_is_started_once(
     tmp_path: Path,
 ) -> None:

@@ -30,7 +30,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._options import OnBusy
 from ..durable._packets import logged_packets
 from ..durable._replay import Logged
-from ..errors import PositionGone, UnknownStream
+from ..errors import LogUnavailable, PositionGone, UnknownStream
 from ..log.base import Conversation, NewStream, StreamLog, StreamMeta
 from ..log.tasks import TaskLog
 from ..observe._spans import StoredHeaders
@@ -147,9 +147,14 @@ class Order:
         """
         stream_id, log = stream.stream_id, self._log
         if stream_id in self.unstarted and isinstance(log, TaskLog):
-            question = self.unstarted[stream_id] or dump_question(principal, request)
-            await log.tasks.start(stream_id, stream._writer._meta.epoch, question)
-            del self.unstarted[stream_id]
+            # From here on another process would end it, so a drain does not leave it to one.
+            replaces = self.unstarted.pop(stream_id)
+            question = replaces or dump_question(principal, request)
+            try:
+                await log.tasks.start(stream_id, stream._writer._meta.epoch, question)
+            except LogUnavailable:
+                self.unstarted[stream_id] = replaces
+                raise
 
     async def _with_messages(
         self, principal: str, request: UnreadTurn, stream: AgentStream
