@@ -457,6 +457,77 @@ def test_deaths_while_a_message_waits_are_not_its_fault(tmp_path: Path) -> None:
     assert looked.may_start(0)
 
 
+class Away(SQLiteStreamLog):
+    """A log of which one use by an agent fails, the `left`-th one; if it is `done`, after that."""
+
+    left = 0
+    done = False
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name not in {"add_turn", "turns", "meta", "request_cancel"} or current_stream() is None:
+            return value
+        return self.failing(value)
+
+    def failing(self, method: Any) -> Any:
+        async def call(*given: Any) -> Any:
+            self.left -= 1
+            if self.left:
+                return await method(*given)
+            if self.done:
+                await method(*given)
+            raise LogUnavailable("not now")
+
+        return call
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("kind", ["alone", "wait", "interrupt"])
+def test_a_waiting_message_outlives_an_error_of_the_log(
+    serve: Serve, kind: str, done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each use of the log until its agent begins fails once: nothing has run, so it waits on."""
+    monkeypatch.setattr(_order, "_POLL_SECONDS", 0.01)
+    log = Away(tmp_path / "log.db")
+    log.done = done
+    monkeypatch.setattr(log.tasks, "start", log.failing(log.tasks.start))
+    gate, ran = Gate(), list[str]()
+    is_over = False
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        nonlocal is_over
+        if stream.question == "hold":
+            await gate.wait()
+            return
+        is_over, log.left = log.left > 0 or len(ran) > 6, 0
+        ran.append(request.context.session_id)
+
+    peer = serve(agent, log=log, on_busy="interrupt" if kind == "interrupt" else "wait")
+    sessions: list[str] = []
+    with ThreadPoolExecutor(1) as threads:
+        while not is_over:
+            sessions.append(f"{len(sessions)}")
+            if kind != "alone":
+                gate = Gate()
+                threads.submit(peer.ask, envelope("hold", sessions[-1]))
+                gate.seen()
+            log.left = len(sessions)
+            with peer.open(envelope("a", sessions[-1])) as answer:
+                if kind == "wait":
+                    wait_until(lambda: log.left <= 0)
+                gate.open()
+                assert answer.rest().last.p == {"reason": "complete"}
+    assert ran == sessions
+    assert len(ran) > 3
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = monotonic() + LIMIT
+    while not condition():
+        assert monotonic() < until
+        sleep(0.01)
+
+
 def test_a_drain_ends_an_agent_that_another_process_could_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

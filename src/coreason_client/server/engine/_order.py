@@ -96,27 +96,44 @@ class Order:
     def ordered(self, runner: Runner) -> Runner:
         """Return an agent that waits until it may run."""
 
-        async def run(request: ServiceRequest, stream: AgentStream) -> None:
-            principal, own = stream._writer.turns.principal, stream.stream_id
-            place = await self.enter(principal, request, own)
-            if isinstance(request, UnreadTurn) and not request.payload.messages:
-                request = await self._with_messages(principal, request, stream)
-                if not request.payload.messages:
-                    await stream.fail(CANCELLED.code, "The agent has read all messages after all.")
-                    return
-            while earlier := await self._unfinished(place, own):
-                if self._policy == "reject":
-                    await stream.fail(CONVERSATION_BUSY.code, CONVERSATION_BUSY.message)
-                    return
-                if self._policy == "interrupt":
-                    for meta in earlier:
-                        await self._cancel(meta)
-                await stream._steps.waits()
-                await self._wait(earlier)
-            await self._start(principal, request, stream)
-            await runner(request, stream)
+        async def run(_: ServiceRequest, stream: AgentStream) -> None:
+            while True:
+                try:
+                    refused = await self._wait_for_turn(stream)
+                except LogUnavailable:  # it has not begun, so it goes on waiting
+                    if stream._writer.ending.broken:
+                        raise
+                    await asyncio.sleep(_POLL_SECONDS)
+                else:
+                    request = stream._writer.request
+                    return await (stream.fail(*refused) if refused else runner(request, stream))
 
         return run
+
+    async def _wait_for_turn(self, stream: AgentStream) -> tuple[str, str] | None:
+        """Wait until an agent may begin; return an error if it must not.
+
+        Raises:
+            Fenced: another process has the stream.
+            LogError: the log does not answer.
+        """
+        principal, own = stream._writer.turns.principal, stream.stream_id
+        request = stream._writer.request
+        place = await self.enter(principal, request, own)
+        if isinstance(request, UnreadTurn) and not request.payload.messages:
+            request = await self._with_messages(principal, request, stream)
+            if not request.payload.messages:
+                return CANCELLED.code, "The agent has read all messages after all."
+        while earlier := await self._unfinished(place, own):
+            if self._policy == "reject":
+                return CONVERSATION_BUSY.code, CONVERSATION_BUSY.message
+            if self._policy == "interrupt":
+                for meta in earlier:
+                    await self._cancel(meta)
+            await stream._steps.waits()
+            await self._wait(earlier)
+        await self._start(principal, request, stream)
+        return None
 
     async def enter(
         self, principal: str, request: ServiceRequest, own: UUID, text: str = ""
@@ -181,11 +198,11 @@ class Order:
             messages = [ChatMessage.user(one.text) for one in found if one.id in named]
         payload = request.payload.model_copy(update={"messages": messages})
         request = request.model_copy(update={"payload": payload})
-        stream._request = stream._writer.request = stream._writer.turns.request = request
         if messages and log.outlives_process and isinstance(log, TaskLog):
             waits = own.agent is None
             question = dump_request(principal, request, {}, waits=waits)
             await log.tasks.start(own.stream_id, own.epoch, question)
+        stream._request = stream._writer.request = stream._writer.turns.request = request
         return request
 
     async def busy(self, principal: str, request: ServiceRequest) -> list[UUID]:
