@@ -106,8 +106,12 @@ class InboxStore:
             await self._log.add_turn(self._place, name, stored)  # a second time it does nothing
             is_added = True
 
-    async def seal(self) -> list[InboxMessage]:
-        """Accept no more messages; return those that were accepted."""
+    async def seal(self, epoch: int = 0) -> list[InboxMessage]:
+        """Accept no more messages; return those that were accepted.
+
+        `epoch` is that of the owner of the stream, if it has another one than before.
+        """
+        self._epoch = epoch or self._epoch
         name = uuid5(_NAMESPACE, f"{self._stream_id}:seal:{self._epoch}")
         await self._log.add_turn(self._place, name, dump_mark(_SEAL, self._epoch))
         return await self.messages()
@@ -144,10 +148,10 @@ class Inbox:
         """Look at once: a message has arrived in this process."""
         self._arrived.set()
 
-    async def seal(self) -> dict[str, Any]:
+    async def seal(self, epoch: int = 0) -> dict[str, Any]:
         """Accept no more messages; return what is said of those that the agent did not get."""
-        if self._unread is None:
-            messages = await self._store.seal()
+        if self._unread is None or epoch:
+            messages = await self._store.seal(epoch)
             self._unread = [one.id for one in messages if one.id not in self.taken]
         return await self.name_unread(self._unread)
 

@@ -336,14 +336,16 @@ class UnreadTurns:
             *(asked.request_id, meta.principal, asked.request_id, meta.fingerprint),
             *(question, meta.agent),
         )
-        opened = await self._log.open(new, self._owner)
         found = await InboxStore(self._log, meta).messages()
+        opened = await self._log.open(new, self._owner)
         text = "\n\n".join(one.text for one in found if one.id in unread)
-        await order.enter(meta.principal, asked, asked.request_id, text)
-        if opened.created:
-            if not is_durable:
-                order.add_unstarted(asked.request_id)
-            self._start(asked, opened.meta, StoredHeaders({}), monotonic())
+        try:
+            await order.enter(meta.principal, asked, asked.request_id, text)
+        finally:  # its agent enters too
+            if opened.created:
+                if not is_durable:
+                    order.add_unstarted(asked.request_id)
+                self._start(asked, opened.meta, StoredHeaders({}), monotonic())
         return asked.request_id
 
 
