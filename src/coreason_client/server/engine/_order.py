@@ -225,7 +225,7 @@ class Order:
         Raises:
             PositionGone: the conversation does not have the stream, or no longer.
         """
-        for limit in (_FEW, _ALL):
+        for limit in (_ALL,) if after is None else (_FEW, _ALL):
             listed = await self._listed(place, limit)
             if after is None or after in listed:
                 follow = 0 if after is None else listed.index(after) + 1
