@@ -510,7 +510,11 @@ def test_messages_of_a_durable_agent_that_cannot_go_on_are_named(
         for name in ("got", "unread"):
             assert await store.put(InboxMessage(name, "x")) == "stored"
         look = {"messages": [["got", "x"]]}
-        notes: list[Note] = [Begun("inbox@1", "rerun", "f", ""), Done("inbox@1", "result", look)]
+        notes: list[Note] = [
+            *(Begun("inbox@1", "rerun", _inbox._LOOK, ""), Done("inbox@1", "result", look)),
+            # A step of the agent, which reads another inbox.
+            *(Begun("inbox@ann", "rerun", "read", ""), Done("inbox@ann", "result", "a letter")),
+        ]
         stored = [dump_note(note) for note in (*notes, Started(2, 0), Started(3, 0))]
         await log.append(stream_id, 1, 1, [], Notes(1, stored))
         await log.release(stream_id, 1)

@@ -32,6 +32,9 @@ _POLL_SECONDS: Final = 1.0  # a message that arrives in this process is noticed 
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:inbox-message")
 _REPLAY_POLL_SECONDS: Final = 0.05
 _MESSAGE, _SEAL, _STEP = "message", "seal", "inbox"
+_LOOK: Final = (
+    "Inbox._look.<locals>.look"  # the function of a look: an agent may name a step so too
+)
 
 PutResult: TypeAlias = Literal["stored", "ended", "full", "conflict"]
 
@@ -222,8 +225,7 @@ class Inbox:
 def taken_in(journal: Journal) -> dict[str, str]:
     """Return the messages that the agent has got in earlier runs."""
     taken: dict[str, str] = {}
-    for path, step in journal.steps.items():
-        is_look = path.rpartition("/")[2].startswith(f"{_STEP}@")
-        if is_look and step.done and step.done.outcome == "result":
+    for step in journal.steps.values():
+        if step.function == _LOOK and step.done and step.done.outcome == "result":
             taken.update(step.done.value["messages"])
     return taken
