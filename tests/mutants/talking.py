@@ -100,8 +100,8 @@ MUTANTS = (
     Mutant(
         "deaths while a message waits count as its restarts",
         f"{_ENGINE}/_order.py",
-        "                await stream._steps.waits()\n                await self._wait(earlier)",
-        "                await self._wait(earlier)",
+        "            await stream._steps.waits()\n            await self._wait(earlier)",
+        "            await self._wait(earlier)",
         (_BUSY,),
     ),
     Mutant(
@@ -205,8 +205,8 @@ MUTANTS = (
     Mutant(
         "an agent that waited is not marked as started",
         f"{_ENGINE}/_order.py",
-        "            await log.tasks.start(stream_id, stream._writer._meta.epoch, question)\n",
-        "",
+        "                await log.tasks.start(stream_id, stream._writer._meta.epoch, question)\n",
+        "                pass\n",
         (_BUSY,),
     ),
     Mutant(
@@ -474,5 +474,61 @@ MUTANTS = (
         "str(found.stream_id) in self._service.shown",
         "False",
         ("tests/cli/test_following.py",),
+    ),
+    Mutant(
+        "an error of the log ends a message that waits",
+        f"{_ENGINE}/_order.py",
+        "if stream._writer.ending.broken:",
+        "if True:",
+        (_BUSY,),
+    ),
+    Mutant(
+        "a drain leaves an agent to others that they cannot start",
+        f"{_ENGINE}/_order.py",
+        "replaces = self.unstarted.pop(stream_id)",
+        "replaces = self.unstarted[stream_id]",
+        (_BUSY,),
+    ),
+    Mutant(
+        "a producer that was replaced forgets that its stream waits",
+        f"{_ENGINE}/_producers.py",
+        "            if self.order is not None:\n                self.order.unstarted.pop(",
+        "        if self.order is not None:\n            self.order.unstarted.pop(",
+        (_BUSY,),
+    ),
+    Mutant(
+        "the turn that answers stores the messages to the stream that asked",
+        f"{_ENGINE}/_inbox.py",
+        "if not known:  # those",
+        "if True:  # those",
+        (_INBOX,),
+    ),
+    Mutant(
+        "unread messages are lost if the log refuses the end",
+        f"{_ENGINE}/_runtime.py",
+        "                turns.naming,\n",
+        "",
+        (_UNREAD,),
+    ),
+    Mutant(
+        "unread messages are lost if the log refuses the seal",
+        f"{_ENGINE}/_writer.py",
+        "for _ in range(2):",
+        "for _ in range(1):",
+        (_UNREAD,),
+    ),
+    Mutant(
+        "a client that has read nothing gets only the latest answers",
+        f"{_ENGINE}/_order.py",
+        "(_ALL,) if after is None else (_FEW, _ALL)",
+        "(_FEW, _ALL)",
+        (_FOLLOWING,),
+    ),
+    Mutant(
+        "a message to a working task answers the question that follows it",
+        f"{_A2A}/_turn_starter.py",
+        "_answering(incoming.metadata, None)",
+        "incoming.metadata",
+        (f"{_TASKS}/test_inbox.py",),
     ),
 )

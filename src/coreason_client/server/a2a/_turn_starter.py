@@ -445,9 +445,8 @@ async def _check_order(runtime: Runtime, principal: str, request: ServiceRequest
 
 def _to_task(record: TaskRecord, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the metadata of a message to a task; if that waits, it names the question."""
-    if record.state not in INTERRUPTED:
-        return metadata
-    return _answering(metadata, str(turns_of(record)[-1].stream_id))
+    waits = record.state in INTERRUPTED
+    return _answering(metadata, str(turns_of(record)[-1].stream_id)) if waits else metadata
 
 
 def _answering(metadata: Mapping[str, Any], question: str | None) -> Mapping[str, Any]:
