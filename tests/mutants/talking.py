@@ -531,4 +531,11 @@ MUTANTS = (
         "incoming.metadata",
         (f"{_TASKS}/test_inbox.py",),
     ),
+    Mutant(
+        "an error of the log is the answer to an approval",
+        f"{_ENGINE}/_steps.py",
+        "if isinstance(error, LogError) and step.function in _READERS:",
+        "if False:",
+        (_APPROVE,),
+    ),
 )
