@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant(
         "an answer that is too late begins the work again",
         f"{_ENGINE}/_agent.py",
-        "        if await stream._writer.turns.is_late():\n",
+        "        if await before_it_begins(stream, stream._writer.turns.is_late):\n",
         "        if False:\n",
         (_QUESTIONS,),
     ),
@@ -477,7 +477,7 @@ MUTANTS = (
     ),
     Mutant(
         "an error of the log ends a message that waits",
-        f"{_ENGINE}/_order.py",
+        f"{_ENGINE}/_agent.py",
         "if stream._writer.ending.broken:",
         "if True:",
         (_BUSY,),

@@ -35,7 +35,7 @@ from ..log.base import Conversation, NewStream, StreamLog, StreamMeta
 from ..log.tasks import TaskLog
 from ..observe._spans import StoredHeaders
 from ..stream import AgentStream
-from ._agent import Runner
+from ._agent import Runner, before_it_begins
 from ._conversation import (
     RequestWithHistory,
     UnreadTurn,
@@ -97,16 +97,9 @@ class Order:
         """Return an agent that waits until it may run."""
 
         async def run(_: ServiceRequest, stream: AgentStream) -> None:
-            while True:
-                try:
-                    refused = await self._wait_for_turn(stream)
-                except LogUnavailable:  # it has not begun, so it goes on waiting
-                    if stream._writer.ending.broken:
-                        raise
-                    await asyncio.sleep(_POLL_SECONDS)
-                else:
-                    request = stream._writer.request
-                    return await (stream.fail(*refused) if refused else runner(request, stream))
+            refused = await before_it_begins(stream, lambda: self._wait_for_turn(stream))
+            request = stream._writer.request
+            await (stream.fail(*refused) if refused else runner(request, stream))
 
         return run
 
