@@ -69,8 +69,8 @@ _ENGINE = (
     _mutant(
         "engine/_orphans.py",
         "an end that the log did not accept becomes producer_lost",
-        "await self._loss(claim) if end is None else end.error",
-        "await self._loss(claim)",
+        "self._loss(claim) if end is None else end.error_in(claim.epoch)",
+        "self._loss(claim)",
     ),
     _mutant(
         "engine/_orphans.py",

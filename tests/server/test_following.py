@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Literal
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -120,6 +120,19 @@ async def test_answers_come_one_after_the_other(serve: Serve, log: str, tmp_path
     assert texts(packets) == ["one done", "boom ! boom", "three done"]
     assert [packet.seq for packet in packets] == [*range(5), *range(3), *range(5)]
     assert messages(packets) == ["one", "boom", "three"]
+
+
+@aio
+async def test_a_follower_of_an_empty_conversation_misses_none_of_many_answers(
+    serve: Serve,
+) -> None:
+    """They are written while it is not connected."""
+    peer = serve(speak, on_busy="wait")
+    nothing_yet = {"Last-Event-ID": f"{UUID(int=0)}:1"}
+    async with client_of(peer) as client:
+        await asked(client, *map(str, range(21)))
+    first = await asyncio.to_thread(peer.http.get, PATH, headers=nothing_yet)
+    assert '"text":"0"' in first.text
 
 
 @aio

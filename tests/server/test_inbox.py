@@ -41,7 +41,7 @@ from .conftest import Serve
 from .durable.simulated import MortalLog, survive
 from .durable.test_properties import valid_packets as valid
 from .log.backends import BACKENDS, Clock
-from .peer import Gate, Peer, envelope, wait_for
+from .peer import LIMIT, Gate, Peer, envelope, wait_for
 from .test_replicas import Fleet, fleet
 
 __all__ = ["fleet"]
@@ -452,6 +452,35 @@ async def test_a_producer_that_has_lost_its_stream_does_not_seal_it(
         await log.stop("me")
 
 
+def test_messages_of_before_an_approval_belong_to_the_stream_that_asked(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """The turn that answers does not store them again, and its own may have the same ids."""
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        if stream.question == "later":
+            await stream.write(f"{[message.text for message in await stream.history()]}")
+            return
+        await stream.write("ready. ")
+        first = await anext(stream.inbox)
+        await stream.approve("pay", {"for": first.text})
+        await stream.write("paid for ")
+        async with asyncio.timeout(LIMIT):
+            second = await anext(stream.inbox)
+        await stream.write(f"{first.text}{second.text}")
+
+    peer = serve(agent, inbox=True, durable=True, log=SQLiteStreamLog(tmp_path / "log.db"))
+    texts = []
+    for question, word in (("go", "a"), ("yes", "b")):
+        with peer.open(envelope(question)) as answer:
+            answer.until(1)
+            assert send(peer, answer.stream_id, word, "1").status_code == 202
+            texts.append(answer.rest().text)
+    assert texts == ['ready. May I call pay with {"for":"a"}?', "paid for ab"]
+    history = ["go", "a", texts[0], "yes", "b", texts[1]]
+    assert peer.ask(envelope("later")).text == f"{history}"
+
+
 class Away(SQLiteStreamLog):
     """A log that does not answer the first look of some runs into their inbox."""
 
@@ -481,7 +510,11 @@ def test_messages_of_a_durable_agent_that_cannot_go_on_are_named(
         for name in ("got", "unread"):
             assert await store.put(InboxMessage(name, "x")) == "stored"
         look = {"messages": [["got", "x"]]}
-        notes: list[Note] = [Begun("inbox@1", "rerun", "f", ""), Done("inbox@1", "result", look)]
+        notes: list[Note] = [
+            *(Begun("inbox@1", "rerun", _inbox._LOOK, ""), Done("inbox@1", "result", look)),
+            # A step of the agent, which reads another inbox.
+            *(Begun("inbox@ann", "rerun", "read", ""), Done("inbox@ann", "result", "a letter")),
+        ]
         stored = [dump_note(note) for note in (*notes, Started(2, 0), Started(3, 0))]
         await log.append(stream_id, 1, 1, [], Notes(1, stored))
         await log.release(stream_id, 1)

@@ -3,10 +3,14 @@
 import asyncio
 import os
 import signal
+import threading
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NoReturn
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -26,7 +30,10 @@ from coreason_client.server import (
 )
 from coreason_client.server.durable._journal import Journal, Restarts
 from coreason_client.server.durable._notes import parse_note
+from coreason_client.server.engine import _agent, _order
+from coreason_client.server.engine._conversation import dump_request
 from coreason_client.server.engine._order import Order
+from coreason_client.server.log._sql_tasks import SQLiteTasks
 from coreason_client.server.log.base import Conversation
 from tests.preloaded import PROJECT, PipedProcess
 
@@ -34,7 +41,7 @@ from .conftest import Serve
 from .log import postgres_server
 from .log.backends import BACKENDS, Clock
 from .log.valkey_server import fresh_prefix, shared_server
-from .peer import LIMIT, Gate, Peer, envelope
+from .peer import LIMIT, Gate, Peer, envelope, wait_for
 from .test_replicas import Fleet, fleet
 
 __all__ = ["fleet"]
@@ -448,6 +455,148 @@ def test_deaths_while_a_message_waits_are_not_its_fault(tmp_path: Path) -> None:
         peer.close()
     assert looked.handed_over
     assert looked.may_start(0)
+
+
+class Away(SQLiteStreamLog):
+    """A log of which one use by an agent fails, the `left`-th one; if it is `done`, after that."""
+
+    left = 0
+    done = False
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name not in {"add_turn", "turns", "meta", "request_cancel"} or current_stream() is None:
+            return value
+        return self.failing(value)
+
+    def failing(self, method: Any) -> Any:
+        async def call(*given: Any) -> Any:
+            self.left -= 1
+            if self.left:
+                return await method(*given)
+            if self.done:
+                await method(*given)
+            raise LogUnavailable("not now")
+
+        return call
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("kind", ["alone", "wait", "interrupt"])
+def test_a_waiting_message_outlives_an_error_of_the_log(
+    serve: Serve, kind: str, done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each use of the log until its agent begins fails once: nothing has run, so it waits on."""
+    monkeypatch.setattr(_order, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(_agent, "_LOG_POLL", 0.01)
+    log = Away(tmp_path / "log.db")
+    log.done = done
+    monkeypatch.setattr(log.tasks, "start", log.failing(log.tasks.start))
+    gate, ran = Gate(), list[str]()
+    is_over = False
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        nonlocal is_over
+        if stream.question == "hold":
+            await gate.wait()
+            return
+        is_over, log.left = log.left > 0 or len(ran) > 6, 0
+        ran.append(request.context.session_id)
+
+    peer = serve(agent, log=log, on_busy="interrupt" if kind == "interrupt" else "wait")
+    sessions: list[str] = []
+    with ThreadPoolExecutor(1) as threads:
+        while not is_over:
+            sessions.append(f"{len(sessions)}")
+            if kind != "alone":
+                gate = Gate()
+                threads.submit(peer.ask, envelope("hold", sessions[-1]))
+                gate.seen()
+            log.left = len(sessions)
+            with peer.open(envelope("a", sessions[-1])) as answer:
+                if kind == "wait":
+                    wait_until(lambda: log.left <= 0)
+                gate.open()
+                assert answer.rest().last.p == {"reason": "complete"}
+    assert ran == sessions
+    assert len(ran) > 3
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = monotonic() + LIMIT
+    while not condition():
+        assert monotonic() < until
+        sleep(0.01)
+
+
+def test_a_drain_ends_an_agent_that_another_process_could_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has recorded that the agent is started, and has not answered yet."""
+    start, stored = SQLiteTasks.start, threading.Event()
+
+    async def never_answers(*given: Any) -> None:
+        await start(*given)
+        stored.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(SQLiteTasks, "start", never_answers)
+    log = SQLiteStreamLog(tmp_path / "log.db")
+    with running(AgentApp(Worker(), log=log, on_busy="wait", drain_timeout=0.0)) as server:
+        peer = Peer(server.url)
+        with peer.open(envelope("a")) as answer:
+            wait_for(stored)
+    peer.close()
+
+    async def outcome() -> str | None:
+        await log.start("me")
+        ended = (await log.meta(UUID(answer.stream_id))).outcome
+        await log.stop("me")
+        return ended
+
+    assert asyncio.run(outcome()) == "server_stopped"
+
+
+def test_an_agent_whose_process_claims_its_own_waiting_stream_is_started_once(
+    tmp_path: Path,
+) -> None:
+    """The claim ends the earlier producer of the stream, which must not forget the new one."""
+    log, worker = SQLiteStreamLog(tmp_path / "log.db"), Worker()
+    app = AgentApp(worker, log=log, on_busy="wait")
+    body = envelope("a")
+
+    async def claim(stream_id: UUID) -> bytes:
+        assert app._runtime is not None
+        runtime = app._runtime
+        earlier = runtime.producers.get(stream_id)
+        assert earlier is not None
+        meta = await log.meta(stream_id)
+        request = ServiceRequest.model_validate(body)
+        question = dump_request(meta.principal, request, {}, waits=True)
+        claimed = await log.claim_held(stream_id, meta.epoch, runtime.owner)
+        assert await runtime.producers.start_waiting(replace(claimed, question=question))
+        await asyncio.wait({earlier.task}, timeout=LIMIT)
+        worker.gate.open()
+        return question
+
+    with running(app) as server, ThreadPoolExecutor(1) as threads:
+        peer = Peer(server.url)
+        [held] = later(threads, peer, "hold")
+        worker.gate.seen()
+        with (
+            peer.open(body) as waiting,
+            patch.object(
+                SQLiteTasks, "start", autospec=True, side_effect=SQLiteTasks.start
+            ) as start,
+        ):
+            assert app._runtime is not None
+            asyncio.run_coroutine_threadsafe(
+                claim(UUID(waiting.stream_id)), app._runtime.loop
+            ).result(LIMIT)
+            assert waiting.rest().text.startswith("a after")
+        held.result(LIMIT)
+        peer.close()
+    assert [str(call.args[1]) for call in start.call_args_list] == [waiting.stream_id]
 
 
 def test_an_unknown_policy_is_refused() -> None:

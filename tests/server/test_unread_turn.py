@@ -3,9 +3,10 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,9 +14,17 @@ import httpx2
 import pytest
 
 from coreason_client import CAPClient
-from coreason_client.server import AgentStream, InboxMessage, ServiceRequest, SQLiteStreamLog
+from coreason_client._context import current_stream
+from coreason_client.server import (
+    AgentStream,
+    InboxMessage,
+    LogUnavailable,
+    ServiceRequest,
+    SQLiteStreamLog,
+)
 from coreason_client.server._names import ANONYMOUS, full_principal
 from coreason_client.server.durable._notes import Started, dump_note
+from coreason_client.server.engine import _agent, _order
 from coreason_client.server.engine._conversation import (
     dump_mark,
     dump_request,
@@ -175,6 +184,95 @@ def test_an_agent_that_goes_on_in_another_process_decides(
         names = {"not_delivered": ["1"], "next_stream": str(turn.request_id)}
         assert end_of(first) == {"code": "producer_lost", **names}
         assert (following.text, end_of(following)) == ("stop", {"reason": "complete"})
+
+
+class Away(SQLiteStreamLog):
+    """A log of which one use fails: the `left`-th one; `done` says if it took effect all the same.
+
+    Uses that describe or read a stream count only for agents.
+    """
+
+    left = 0
+    done = False
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        counts = name in {"open", "close", "add_turn", "turns", "claim_held"}
+        if counts or (name in {"meta", "follow"} and current_stream() is not None):
+            self.left -= 1
+            if not self.left:
+                return refusing(value, done=self.done and name != "follow")
+        return value
+
+
+def refusing(method: Any, *, done: bool) -> Any:
+    async def call(*given: Any) -> Any:
+        if done:
+            await method(*given)
+        raise LogUnavailable("not now")
+
+    def refuse(*_: Any) -> Any:
+        raise LogUnavailable("not now")
+
+    return call if asyncio.iscoroutinefunction(method) else refuse
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("ends", ["returns", "raises"])
+def test_the_turn_is_answered_if_the_log_fails_once(
+    serve: Serve, ends: str, done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each use of the log fails, from the end of the first agent to the start of the next one."""
+    monkeypatch.setattr(_order, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(_agent, "_LOG_POLL", 0.01)
+    number = 1
+    while _fails_at(number, serve, ends, done, tmp_path):
+        number += 1
+    assert number > 8
+
+
+def _fails_at(number: int, serve: Serve, ends: str, done: bool, folder: Path) -> bool:
+    """Return True if the log has failed before the next agent began."""
+    deaf, log = Deaf(ends), Away(folder / f"{number}.db", lease=0.4)
+    log.done = done
+    has_failed = False
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        nonlocal has_failed
+        if stream.question != "first":
+            has_failed, log.left = log.left <= 0, 0
+        await deaf(request, stream)
+
+    peer = serve(agent, log=log, inbox=True, on_busy="wait")
+    with peer.open(envelope("first")) as begun:
+        begun.until(2)
+        for word in "ab":
+            assert send(peer, begun.stream_id, word).status_code == 202
+        log.left = number
+        deaf.go_on.set()
+        with suppress(httpx2.TransportError):  # it leaves if the end cannot be written
+            begun.rest()
+    end = end_of(read_to_end(peer, begun.stream_id))
+    assert end["not_delivered"] == ["a", "b"]
+    following = read_to_end(peer, end["next_stream"])
+    earlier = [["first", "['first'] after []"]]
+    if ends == "raises":  # such an end does not wait until its turn is stored
+        earlier.append([])
+    assert following.text in [f"['a', 'b'] after {turns}" for turns in earlier]
+    assert end_of(following) == {"reason": "complete"}
+    return has_failed
+
+
+def read_to_end(peer: Peer, stream_id: str) -> Answer:
+    """Return a whole answer; it may end only when the log works again."""
+    until = monotonic() + LIMIT
+    while monotonic() < until:
+        with suppress(httpx2.TransportError):
+            answer = read(peer, stream_id)
+            if answer.status == 200 and answer.last.is_last:
+                return answer
+        sleep(0.05)
+    raise TimeoutError(stream_id)
 
 
 @pytest.mark.parametrize("durable", [False, True])

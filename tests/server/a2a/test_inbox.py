@@ -200,6 +200,32 @@ async def test_a_copy_of_a_message_begins_the_next_turn_first(
         assert task["artifacts"][1]["parts"] == [{"text": "approved: False stop "}]
 
 
+@pytest.mark.parametrize("question", [{}, {"approved": True}])
+@aio
+async def test_a_message_that_came_before_the_question_does_not_answer_it(
+    question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task worked when it was sent, but its agent takes no more messages: it asks."""
+    put = InboxStore.put
+
+    async def put_late(store: InboxStore, late: InboxMessage) -> PutResult:
+        if late.text == "yes":
+            await put(store, InboxMessage("m1", "ask"))
+            await in_state(app.service, task_id, "INPUT_REQUIRED")
+        return await put(store, late)
+
+    monkeypatch.setattr(InboxStore, "put", put_late)
+    async with served(assist=asking, inbox=True) as app:
+        send = app.service.turns.begin
+        task_id = str((await send(ANN, message("hello", "m0"))).record.task_id)
+        metadata = {"answer": question} if question else {}
+        sent = await send(ANN, message("yes", "m2", taskId=task_id) | {"metadata": metadata})
+        assert len(turns_of(sent.record)) == 2
+        await send(ANN, message("stop", "m3", taskId=task_id))
+        task = await in_state(app.service, task_id, "COMPLETED")
+        assert task["artifacts"][1]["parts"] == [{"text": "stop "}]
+
+
 PROGRAM = """
 import sys
 from coreason_client.server import AgentApp, SQLiteStreamLog, running

@@ -19,11 +19,12 @@ from coreason_client.server import (
     SyncAgentStream,
     running,
 )
-from coreason_client.server.engine import _inbox
+from coreason_client.server.engine import _inbox, _takeover
 
 from ..conftest import Serve
 from ..log.backends import BACKENDS, Clock
 from ..peer import Peer, envelope
+from ..test_on_busy import Away
 from .simulated import Answer, MortalLog, survive
 
 TEXTS = [
@@ -109,6 +110,28 @@ def test_the_answer_comes_after_a_restart_on_every_log(log: str, tmp_path: Path)
             peer.close()
     assert texts == TEXTS
     assert trip.calls == {"plan": 1, "book": 1, "pay": 1}
+
+
+def test_a_question_and_its_answer_outlive_an_error_of_the_log(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply to each use of the log by the agent of both turns is lost once."""
+    monkeypatch.setattr(_takeover, "_POLL_SECONDS", 0.05)
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write(f"{len(await stream.history())} ")
+        await stream.write(f"{(await stream.approve('pay')).approved}")
+
+    log = Away(tmp_path / "log.db")
+    log.done = True
+    peer = serve(agent, log=log, durable=True)
+    number = 0
+    while log.left <= 0:
+        number += 1
+        log.left = number
+        texts = [peer.ask(envelope(text, f"{number}")).text for text in ("go", "yes")]
+        assert texts == ["0 May I call pay with null?", "True"]
+    assert number > 8
 
 
 async def _one(name: str) -> str:

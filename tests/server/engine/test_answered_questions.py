@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from coreason_client.errors import ArgumentError
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, SQLiteStreamLog, running
+from coreason_client.server.engine import _agent
 from coreason_client.server.engine._conversation import (
     StoredQuestion,
     answer_to,
@@ -35,6 +36,7 @@ from coreason_manifest.definitions.message import ChatMessage
 from ..conftest import Serve
 from ..log.backends import BACKENDS, Clock
 from ..peer import Peer, envelope, wait_for
+from ..test_on_busy import Away
 
 STATE = {"messages": ["delete it"], "number": 7}
 
@@ -138,6 +140,29 @@ def test_a_yes_counts_once_even_if_its_turn_has_failed(serve: Serve) -> None:
     body["payload"]["metadata"] = {"answer": answer}
     assert peer.ask(body).last.p.code == "told"
     assert_refused(peer, question_id=name, approved=True)
+
+
+def test_an_answer_outlives_an_error_of_the_log_before_its_agent_begins(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply to each use of the log is lost once: nothing has run, and the answer counts."""
+    monkeypatch.setattr(_agent, "_LOG_POLL", 0.01)
+    log = Away(tmp_path / "log.db")
+    log.done = is_over = True
+
+    async def agent(request: ServiceRequest, stream: AgentStream) -> None:
+        nonlocal is_over
+        is_over, log.left = log.left > 0, 0
+        await asking(request, stream)
+
+    peer = serve(agent, log=log)
+    number = 0
+    while not is_over or not number:
+        number += 1
+        name = peer.ask(envelope("ask")).stream_id
+        log.left = number
+        assert said(peer, "", question_id=name, approved=True) == '[true, "", null]'
+    assert number > 3
 
 
 heard = threading.Event()

@@ -248,7 +248,8 @@ class TurnStarter:
                 return await self._begin_next(caller, incoming, record)
             if await self._inboxes.put(request, record):
                 return Sent(record)
-            # Its turn has just ended.
+            # Its turn has just ended. If that asks, the message was sent before the question.
+            incoming = replace(incoming, metadata=_answering(incoming.metadata, None))
 
     async def _begin_next(
         self, caller: Caller, incoming: IncomingMessage, record: TaskRecord
@@ -444,11 +445,15 @@ async def _check_order(runtime: Runtime, principal: str, request: ServiceRequest
 
 def _to_task(record: TaskRecord, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the metadata of a message to a task; if that waits, it names the question."""
+    waits = record.state in INTERRUPTED
+    return _answering(metadata, str(turns_of(record)[-1].stream_id)) if waits else metadata
+
+
+def _answering(metadata: Mapping[str, Any], question: str | None) -> Mapping[str, Any]:
+    """Return the metadata of a message that answers a question, unless it names another one."""
     given = metadata.get("answer")
     answer = given if isinstance(given, dict) else {}
-    asked = {"question_id": str(turns_of(record)[-1].stream_id)}
-    waits = record.state in INTERRUPTED
-    return {**metadata, "answer": {**asked, **answer}} if waits else metadata
+    return {**metadata, "answer": {"question_id": question, **answer}}
 
 
 def _next_turn(

@@ -457,14 +457,17 @@ def question_of(principal: str, request: ServiceRequest) -> Question:
     return Question(conversation, new_messages(request), earlier)
 
 
-def dump_question(principal: str, request: ServiceRequest) -> bytes:
-    """Return the bytes from which another process can store the turn of a stream."""
+def dump_question(principal: str, request: ServiceRequest, heard: Iterable[str] = ()) -> bytes:
+    """Return the bytes from which another process can store the turn of a stream.
+
+    `heard` are messages that its agent got while it worked.
+    """
     if not keeps_turn(request):
         return b""
     question: dict[str, Any] = {
         "principal": principal,
         "session_id": request.context.session_id,
-        "messages": new_messages(request),
+        "messages": [*new_messages(request), *map(ChatMessage.user, heard)],
     }
     if isinstance(request, RequestWithHistory):
         question["earlier"] = request.earlier

@@ -32,6 +32,9 @@ _POLL_SECONDS: Final = 1.0  # a message that arrives in this process is noticed 
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "urn:coreason:inbox-message")
 _REPLAY_POLL_SECONDS: Final = 0.05
 _MESSAGE, _SEAL, _STEP = "message", "seal", "inbox"
+_LOOK: Final = (
+    "Inbox._look.<locals>.look"  # the function of a look: an agent may name a step so too
+)
 
 PutResult: TypeAlias = Literal["stored", "ended", "full", "conflict"]
 
@@ -106,8 +109,12 @@ class InboxStore:
             await self._log.add_turn(self._place, name, stored)  # a second time it does nothing
             is_added = True
 
-    async def seal(self) -> list[InboxMessage]:
-        """Accept no more messages; return those that were accepted."""
+    async def seal(self, epoch: int = 0) -> list[InboxMessage]:
+        """Accept no more messages; return those that were accepted.
+
+        `epoch` is that of the owner of the stream, if it has another one than before.
+        """
+        self._epoch = epoch or self._epoch
         name = uuid5(_NAMESPACE, f"{self._stream_id}:seal:{self._epoch}")
         await self._log.add_turn(self._place, name, dump_mark(_SEAL, self._epoch))
         return await self.messages()
@@ -144,10 +151,10 @@ class Inbox:
         """Look at once: a message has arrived in this process."""
         self._arrived.set()
 
-    async def seal(self) -> dict[str, Any]:
+    async def seal(self, epoch: int = 0) -> dict[str, Any]:
         """Accept no more messages; return what is said of those that the agent did not get."""
-        if self._unread is None:
-            messages = await self._store.seal()
+        if self._unread is None or epoch:
+            messages = await self._store.seal(epoch)
             self._unread = [one.id for one in messages if one.id not in self.taken]
         return await self.name_unread(self._unread)
 
@@ -210,15 +217,15 @@ class Inbox:
             return {"messages": [[one.id, one.text] for one in found]}
 
         taken = await self._steps.run(_STEP, look, (), key=key)
-        self.taken.update(taken["messages"])
+        if not known:  # those of before an approval were sent to another stream
+            self.taken.update(taken["messages"])
         return [InboxMessage(*one) for one in taken["messages"]]
 
 
 def taken_in(journal: Journal) -> dict[str, str]:
     """Return the messages that the agent has got in earlier runs."""
     taken: dict[str, str] = {}
-    for path, step in journal.steps.items():
-        is_look = path.rpartition("/")[2].startswith(f"{_STEP}@")
-        if is_look and step.done and step.done.outcome == "result":
+    for step in journal.steps.values():
+        if step.function == _LOOK and step.done and step.done.outcome == "result":
             taken.update(step.done.value["messages"])
     return taken

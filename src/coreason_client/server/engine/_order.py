@@ -30,12 +30,12 @@ from coreason_manifest.definitions.service import ServiceRequest
 from .._options import OnBusy
 from ..durable._packets import logged_packets
 from ..durable._replay import Logged
-from ..errors import PositionGone, UnknownStream
+from ..errors import LogUnavailable, PositionGone, UnknownStream
 from ..log.base import Conversation, NewStream, StreamLog, StreamMeta
 from ..log.tasks import TaskLog
 from ..observe._spans import StoredHeaders
 from ..stream import AgentStream
-from ._agent import Runner
+from ._agent import Runner, before_it_begins
 from ._conversation import (
     RequestWithHistory,
     UnreadTurn,
@@ -96,27 +96,37 @@ class Order:
     def ordered(self, runner: Runner) -> Runner:
         """Return an agent that waits until it may run."""
 
-        async def run(request: ServiceRequest, stream: AgentStream) -> None:
-            principal, own = stream._writer.turns.principal, stream.stream_id
-            place = await self.enter(principal, request, own)
-            if isinstance(request, UnreadTurn) and not request.payload.messages:
-                request = await self._with_messages(principal, request, stream)
-                if not request.payload.messages:
-                    await stream.fail(CANCELLED.code, "The agent has read all messages after all.")
-                    return
-            while earlier := await self._unfinished(place, own):
-                if self._policy == "reject":
-                    await stream.fail(CONVERSATION_BUSY.code, CONVERSATION_BUSY.message)
-                    return
-                if self._policy == "interrupt":
-                    for meta in earlier:
-                        await self._cancel(meta)
-                await stream._steps.waits()
-                await self._wait(earlier)
-            await self._start(principal, request, stream)
-            await runner(request, stream)
+        async def run(_: ServiceRequest, stream: AgentStream) -> None:
+            refused = await before_it_begins(stream, lambda: self._wait_for_turn(stream))
+            request = stream._writer.request
+            await (stream.fail(*refused) if refused else runner(request, stream))
 
         return run
+
+    async def _wait_for_turn(self, stream: AgentStream) -> tuple[str, str] | None:
+        """Wait until an agent may begin; return an error if it must not.
+
+        Raises:
+            Fenced: another process has the stream.
+            LogError: the log does not answer.
+        """
+        principal, own = stream._writer.turns.principal, stream.stream_id
+        request = stream._writer.request
+        place = await self.enter(principal, request, own)
+        if isinstance(request, UnreadTurn) and not request.payload.messages:
+            request = await self._with_messages(principal, request, stream)
+            if not request.payload.messages:
+                return CANCELLED.code, "The agent has read all messages after all."
+        while earlier := await self._unfinished(place, own):
+            if self._policy == "reject":
+                return CONVERSATION_BUSY.code, CONVERSATION_BUSY.message
+            if self._policy == "interrupt":
+                for meta in earlier:
+                    await self._cancel(meta)
+            await stream._steps.waits()
+            await self._wait(earlier)
+        await self._start(principal, request, stream)
+        return None
 
     async def enter(
         self, principal: str, request: ServiceRequest, own: UUID, text: str = ""
@@ -147,9 +157,14 @@ class Order:
         """
         stream_id, log = stream.stream_id, self._log
         if stream_id in self.unstarted and isinstance(log, TaskLog):
-            question = self.unstarted[stream_id] or dump_question(principal, request)
-            await log.tasks.start(stream_id, stream._writer._meta.epoch, question)
-            del self.unstarted[stream_id]
+            # From here on another process would end it, so a drain does not leave it to one.
+            replaces = self.unstarted.pop(stream_id)
+            question = replaces or dump_question(principal, request)
+            try:
+                await log.tasks.start(stream_id, stream._writer._meta.epoch, question)
+            except LogUnavailable:
+                self.unstarted[stream_id] = replaces
+                raise
 
     async def _with_messages(
         self, principal: str, request: UnreadTurn, stream: AgentStream
@@ -176,11 +191,11 @@ class Order:
             messages = [ChatMessage.user(one.text) for one in found if one.id in named]
         payload = request.payload.model_copy(update={"messages": messages})
         request = request.model_copy(update={"payload": payload})
-        stream._request = stream._writer.request = stream._writer.turns.request = request
         if messages and log.outlives_process and isinstance(log, TaskLog):
             waits = own.agent is None
             question = dump_request(principal, request, {}, waits=waits)
             await log.tasks.start(own.stream_id, own.epoch, question)
+        stream._request = stream._writer.request = stream._writer.turns.request = request
         return request
 
     async def busy(self, principal: str, request: ServiceRequest) -> list[UUID]:
@@ -203,7 +218,7 @@ class Order:
         Raises:
             PositionGone: the conversation does not have the stream, or no longer.
         """
-        for limit in (_FEW, _ALL):
+        for limit in (_ALL,) if after is None else (_FEW, _ALL):
             listed = await self._listed(place, limit)
             if after is None or after in listed:
                 follow = 0 if after is None else listed.index(after) + 1
@@ -314,14 +329,16 @@ class UnreadTurns:
             *(asked.request_id, meta.principal, asked.request_id, meta.fingerprint),
             *(question, meta.agent),
         )
-        opened = await self._log.open(new, self._owner)
         found = await InboxStore(self._log, meta).messages()
+        opened = await self._log.open(new, self._owner)
         text = "\n\n".join(one.text for one in found if one.id in unread)
-        await order.enter(meta.principal, asked, asked.request_id, text)
-        if opened.created:
-            if not is_durable:
-                order.add_unstarted(asked.request_id)
-            self._start(asked, opened.meta, StoredHeaders({}), monotonic())
+        try:
+            await order.enter(meta.principal, asked, asked.request_id, text)
+        finally:  # its agent enters too
+            if opened.created:
+                if not is_durable:
+                    order.add_unstarted(asked.request_id)
+                self._start(asked, opened.meta, StoredHeaders({}), monotonic())
         return asked.request_id
 
 

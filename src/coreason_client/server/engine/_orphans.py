@@ -34,12 +34,20 @@ _MAX_UNWRITTEN = 1000  # each one holds its request in memory
 
 @dataclass(frozen=True, slots=True)
 class UnwrittenEnd:
-    """The end of a stream that the log did not accept; `held` is how its producer holds it."""
+    """The end of a stream that the log did not accept; `held` is how its producer holds it.
+
+    `naming` adds to an error the messages that the agent did not get; it is called with an epoch.
+    """
 
     held: Claim
     question: Callable[[], bytes]
     error: StreamError
     meter: StreamMeter
+    naming: Callable[[StreamError, int], Awaitable[StreamError]] | None = None
+
+    async def error_in(self, epoch: int) -> StreamError:
+        """Return the error with which the stream ends in an epoch."""
+        return self.error if self.naming is None else await self.naming(self.error, epoch)
 
 
 class Orphans:
@@ -107,7 +115,9 @@ class Orphans:
             # one of its packets may still be on its way.
             claim = await self._log.claim_held(stream_id, end.held.epoch, self._owner)
             end = self._unwritten[stream_id] = replace(end, held=claim)
-            await self.close_claim(replace(claim, question=end.question()), end.error)
+            await self.close_claim(
+                replace(claim, question=end.question()), await end.error_in(claim.epoch)
+            )
             self._record_end(end, claim.last_seq + 1)
         except (Fenced, UnknownStream):
             pass  # another process has ended it, or it is no longer kept
@@ -118,7 +128,7 @@ class Orphans:
         try:
             if end is None and self._restart is not None and await self._restart(claim):
                 return
-            error = await self._loss(claim) if end is None else end.error
+            error = await (self._loss(claim) if end is None else end.error_in(claim.epoch))
             await self.close_claim(claim, error)
         except Fenced:  # another process was faster
             return

@@ -200,10 +200,10 @@ class Producers:
             producer.abandon_timer.cancel()
         if self._by_stream.get(producer.meta.stream_id) is producer:
             del self._by_stream[producer.meta.stream_id]
+            if self.order is not None:
+                self.order.unstarted.pop(producer.meta.stream_id, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("stream %s failed unexpectedly", producer.meta.stream_id, exc_info=error)
-        if self.order is not None:
-            self.order.unstarted.pop(producer.meta.stream_id, None)
         unit = self._units.pop(producer)
         if producer.agent.done():
             unit.release()

@@ -184,14 +184,15 @@ class Runtime:
 
     def _keep_unwritten_end(self, producer: Producer) -> None:
         """Keep the end of a stream that the log did not accept; its readers leave at once."""
-        meta, request = producer.meta, producer.request
+        meta, request, turns = producer.meta, producer.request, producer._writer.turns
         held = Claim(meta.stream_id, meta.epoch, meta.last_seq)
         self.orphans.add(
             UnwrittenEnd(
                 held,
-                lambda: dump_question(meta.principal, request),
+                lambda: dump_question(meta.principal, request, turns.heard.values()),
                 producer.unwritten or PRODUCER_LOST,
                 producer.meter,
+                turns.naming,
             )
         )
         self._reader_wake.schedule()

@@ -42,6 +42,8 @@ _POLICIES: Final = ("rerun", "fail", "resume")
 _ASYNC_MARK = "_coreason_async"  # inspect has such a mark only from Python 3.12 on
 # Not outcomes of a step if its own stream cannot be written any more. An agent may use others.
 _ENDS_OF_A_STREAM = (LogError, StreamEnded, StreamCancelled, asyncio.CancelledError)
+# Functions of this package that read the log of the stream. Its errors are no outcomes of them.
+_READERS: Final = ("StreamTurns.answered_question", "JournaledSteps.turns.<locals>.choose")
 
 
 LoadTurns: TypeAlias = Callable[[int], Awaitable[Sequence[bytes]]]
@@ -220,6 +222,8 @@ class Steps:
             value = type_.parse(data)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, _ENDS_OF_A_STREAM) and self._is_over():
+                raise
+            if isinstance(error, LogError) and step.function in _READERS:
                 raise
             if _is_cancelled(error):
                 await self._end(step, _Outcome("cancelled"))

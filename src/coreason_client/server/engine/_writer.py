@@ -223,13 +223,9 @@ class StreamWriter:
 
     async def _last_frame(self, op: StreamOpCode, p: Any) -> bytes:
         """Return the frame of the last packet, which names the messages that were not delivered."""
-        unread: dict[str, Any] = {}
-        # Readers must get an error in any case.
-        with suppress(*((LogError,) if op is StreamOpCode.ERROR else ())):
-            unread = await self.turns.seal()
-        if unread and op is StreamOpCode.ERROR:
-            p = p.model_copy(update={"details": {**(p.details or {}), **unread}})
-        elif unread:
+        if op is StreamOpCode.ERROR:
+            p = await self.turns.naming(p)
+        elif unread := await self.turns.seal(0):
             p = {**(p if isinstance(p, dict) else {"reason": p}), **unread}
         return self._frames.packet(self._appender.last_seq + 1, op, p)[0]
 
@@ -303,7 +299,7 @@ class StreamTurns:
 
     `asked` is the question to the user with which the stream ends. `seal` refuses more messages for
     the stream, and returns what the last packet says of those that the agent did not get; `heard`
-    then has the rest.
+    then has the rest. It is called with the epoch of the stream if that has changed, otherwise 0.
     """
 
     __slots__ = (
@@ -320,7 +316,7 @@ class StreamTurns:
     def __init__(self, request: ServiceRequest, meta: StreamMeta, log: StreamLog) -> None:
         self.principal = meta.principal
         self.asked: StoredQuestion | None = None
-        self.seal: Callable[[], Awaitable[dict[str, Any]]] = _nothing_unread
+        self.seal: Callable[[int], Awaitable[dict[str, Any]]] = _nothing_unread
         self.heard: Mapping[str, str] = {}
         self.request = request
         self._meta = meta
@@ -349,6 +345,18 @@ class StreamTurns:
             turn = make_turn(messages, answer, error)
             stored = await _dump(turn, question.earlier, asked_by)
             await add(question.conversation, stream_id, stored, epoch)
+
+    async def naming(self, error: StreamError, epoch: int = 0) -> StreamError:
+        """Return an error with what is said of the messages that the agent did not get.
+
+        If the log fails twice, it says nothing: readers must get an error in any case.
+        """
+        for _ in range(2):
+            with suppress(LogError):
+                unread = await self.seal(epoch)
+                details = {**(error.details or {}), **unread}
+                return error.model_copy(update={"details": details}) if unread else error
+        return error
 
     async def answers_approval(self) -> bool:
         """Return True if the request answers a question that `approve` has asked.
@@ -461,7 +469,7 @@ async def _answering_stream(
     return None
 
 
-async def _nothing_unread() -> dict[str, Any]:
+async def _nothing_unread(_: int) -> dict[str, Any]:
     return {}
 
 
