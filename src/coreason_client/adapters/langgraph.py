@@ -272,10 +272,7 @@ def _checkpoint_id(config: Any) -> Any:
 
 
 class _MessageWriter(TurnOutput):
-    """Writes what a graph streams, each message once.
-
-    `pieces` is the text that an earlier run of the superstep has written.
-    """
+    """Writes what a graph streams, each message once."""
 
     def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
         super().__init__(stream, limit=MAX_PIECE)
@@ -285,7 +282,6 @@ class _MessageWriter(TurnOutput):
         self._shown: dict[Any, str] = {}  # the last messages of nodes
         self._calls: dict[str, str] = {}  # names of the calls without a result
         self._used: Any = None
-        self.pieces: list[str] = []
 
     def know(self, values: Any, ended: Collection[str] = ()) -> None:
         """Record the messages that the thread has, and the ids of those that it will have."""
@@ -331,7 +327,7 @@ class _MessageWriter(TurnOutput):
         for node in (name for name in data if name not in ("__metadata__", _INTERRUPT)):
             found = [one for one in self._messages_in(data[node]) if one.id not in self._known]
             for message in found if is_kept else ():
-                await self.message(message, node, self.pieces)
+                await self.message(message, node)
             await self.reasoning.flush()
             if (used := self._used) is not None:
                 self._used = None
@@ -344,7 +340,7 @@ class _MessageWriter(TurnOutput):
                     await self.result(*about, message.status == "error")
             made = isinstance(data[node], dict) and data[node].get("structured_response")
             if made and found and found[-1].type == "tool":  # no message has it as text
-                await self.message(self.kinds.AIMessage(as_text(made), id=""), node, self.pieces)
+                await self.message(self.kinds.AIMessage(as_text(made), id=""), node)
 
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""
@@ -354,11 +350,8 @@ class _MessageWriter(TurnOutput):
         self._calls |= {call["id"]: call["name"] for call in calls}
         return calls
 
-    async def message(self, message: Any, node: Any, pieces: list[str] | None = None) -> None:
-        """Write a piece of a model's message, or a whole one that was not streamed.
-
-        `pieces` are those in which it was written before.
-        """
+    async def message(self, message: Any, node: Any) -> None:
+        """Write a piece of a model's message, or a whole one that was not streamed."""
         if not isinstance(message, self.kinds.AIMessage) or message.id in self._known:
             return
         if message.usage_metadata:
@@ -372,7 +365,7 @@ class _MessageWriter(TurnOutput):
         if message.text and self._shown.get(node) != message.id:
             self._shown[node] = message.id
             self.begin()
-        await self.write(str(message.text), pieces)
+        await self.write(str(message.text))
 
     def _messages_in(self, value: Any, depth: int = 4) -> Iterator[Any]:
         if isinstance(value, self.kinds.BaseMessage):

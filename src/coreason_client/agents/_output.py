@@ -4,7 +4,6 @@ Text is written in pieces that readers accept, and reasoning by paragraph. Of ar
 that are longer than such a piece, readers get the beginning.
 """
 
-from collections.abc import MutableSequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +19,6 @@ MAX_PIECE = 100_000
 """The characters of one packet, far below what readers accept."""
 PARAGRAPH = "\n\n"
 _AS_JSON: Any = {"bytes_mode": "base64", "inf_nan_mode": "null", "fallback": str}
-
-
-async def write_text(
-    stream: "AgentStream", text: str, earlier: MutableSequence[str] | None = None
-) -> None:
-    """Write text of any length, in the pieces in which an earlier run has written it, if any."""
-    while text:
-        is_known = earlier and text.startswith(earlier[0])
-        size = len(earlier.pop(0)) if earlier and is_known else MAX_PIECE
-        await stream.write(text[:size])
-        text = text[size:]
 
 
 def shown(value: Any) -> Any:
@@ -62,6 +50,7 @@ class TurnOutput:
     Attributes:
         has_text: an answer has text, which an earlier process may have written.
         reasoning: that of the model.
+        pieces: the texts of the packets that an earlier run of the current step has written.
     """
 
     def __init__(self, stream: "AgentStream", *, thoughts: bool = True, limit: int = 4_000) -> None:
@@ -69,17 +58,22 @@ class TurnOutput:
         self.reasoning = Reasoning(stream if thoughts else None, limit)
         self._before = ""
         self.has_text = False
+        self.pieces: list[str] = []
 
     def begin(self) -> None:
         """Begin another answer."""
         self._before = PARAGRAPH if self.has_text else ""
 
-    async def write(self, text: str, earlier: MutableSequence[str] | None = None) -> None:
-        """Write a piece of the answer, in the pieces in which an earlier run has written it."""
+    async def write(self, text: str) -> None:
+        """Write text of any length, in the pieces in which an earlier run has written it."""
         if text:
             await self.reasoning.flush()
-            before, self._before, self.has_text = self._before, "", True
-            await write_text(self._stream, before + text, earlier)
+            text, self._before, self.has_text = self._before + text, "", True
+        while text:
+            is_known = self.pieces and text.startswith(self.pieces[0])
+            size = len(self.pieces.pop(0)) if is_known else MAX_PIECE
+            await self._stream.write(text[:size])
+            text = text[size:]
 
     async def call(self, name: str, arguments: Any, call_id: str) -> None:
         """Report a call of a tool; arguments as text are JSON, if they can be parsed."""
