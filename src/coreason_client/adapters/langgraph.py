@@ -141,8 +141,7 @@ class _GraphTurn:
         name = [stream.stream_id] if brings_history else ["", stream.request.context.session_id]
         # The principal is one of this agent.
         usual = sha256(to_json([stream._writer.turns.principal, *name])).hexdigest()[:32]
-        answered = await stream.answered_question()
-        self.answered = answered if answered and answered.state else None
+        self.answered = await self.output.answered()
         thread = self.answered.state["thread"] if self.answered else usual
         self.config = {"configurable": {"thread_id": thread}}
         self.position = await stream.step("begin", self._begin)

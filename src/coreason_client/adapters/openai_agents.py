@@ -122,8 +122,7 @@ class _SDKRun:
 
     async def input(self, agent: Any, history_turns: int) -> Any:
         """Return the items of the conversation, or the stored run with the user's decision."""
-        asked = await self.stream.answered_question()
-        if asked is None or not asked.state:
+        if (asked := await self.output.answered()) is None:
             messages = await whole_conversation(self.stream, history_turns, max_chars=50_000)
             said = [one for one in messages if one["content"] and one["role"] != "tool"]
             return [{"role": one["role"], "content": input_content(one["content"])} for one in said]

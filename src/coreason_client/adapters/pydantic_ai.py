@@ -79,8 +79,7 @@ def as_agent(
     @refusing
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:
         run = make_run(stream)
-        answered = await stream.answered_question()
-        if answered is not None and answered.state:
+        if (answered := await run.output.answered()) is not None:
             given = await run.answers(answered)
         else:
             given = await run.conversation(history_turns)

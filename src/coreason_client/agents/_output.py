@@ -13,7 +13,7 @@ from ..llm._answer import Tokens
 from ..llm._reply import dump_tokens
 
 if TYPE_CHECKING:
-    from ..server import AgentStream
+    from ..server import AgentStream, AnsweredQuestion
 
 MAX_PIECE = 100_000
 """The characters of one packet, far below what readers accept."""
@@ -89,6 +89,11 @@ class TurnOutput:
     async def usage(self, tokens: Tokens, cost: float | None = None, **about: Any) -> None:
         """Report the tokens of requests to the model; `about` is what else `usage` accepts."""
         await self._stream.usage(**dump_tokens(tokens, cost), **about)
+
+    async def answered(self) -> "AnsweredQuestion | None":
+        """Return the question of this agent that the turn answers, None if there is none."""
+        answered = await self._stream.answered_question()
+        return answered if answered and answered.state else None
 
     async def ask(self, name: str, arguments: Any, call_id: str, state: Any) -> None:
         """Ask whether a tool may be called, and end the stream."""
