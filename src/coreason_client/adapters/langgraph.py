@@ -30,7 +30,6 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ..agents._output import MAX_PIECE, PARAGRAPH, TurnOutput, as_text, shown
 from ..agents._prompt import conversation, refusing, whole_conversation
 from ..errors import ArgumentError
-from ..llm._answer import Tokens
 from ..server import AgentStream, AnsweredQuestion
 from ..server.engine._agent import write_item
 from ..server.engine._conversation import RequestWithHistory, new_messages
@@ -260,12 +259,6 @@ def _item(data: Any) -> Any:
     return data if is_item else {"type": "CUSTOM", "data": shown(data)}
 
 
-def _tokens(used: Any) -> Tokens:
-    read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
-    counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
-    return Tokens(*counts, read.get("cache_creation", 0), 0, made.get("reasoning", 0))
-
-
 def _checkpoint_id(config: Any) -> Any:
     return config["configurable"].get("checkpoint_id")
 
@@ -330,7 +323,9 @@ class _MessageWriter(TurnOutput):
             await self.reasoning.flush()
             if (used := self._used) is not None:
                 self._used = None
-                await self.usage(_tokens(used))
+                details = used.get("input_token_details", {}) | used.get("output_token_details", {})
+                kinds = [details.get(k, 0) for k in ("cache_read", "cache_creation", "reasoning")]
+                await self.usage(used["input_tokens"], used["output_tokens"], *kinds)
             for message in found:
                 for call in self._add(message):
                     await self.call(call["name"], call["args"], call["id"])

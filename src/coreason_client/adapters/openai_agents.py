@@ -38,6 +38,7 @@ from coreason_manifest.definitions.service import ServiceRequest
 from ..agents._output import TurnOutput, as_text
 from ..agents._prompt import refusing, whole_conversation
 from ..errors import ArgumentError
+from ..llm._reply import dump_tokens
 from ..llm.providers._responses_items import message_text, named_call, reasoning_text, texts_of
 from ..llm.providers._responses_reader import tokens_of
 from ..llm.providers.responses import input_content
@@ -314,7 +315,7 @@ class _Answer:
         output = [item for _, item in sorted(self.items.items())]
         self.response = {**response, "output": output, "instructions": None, "tools": []}
         if tokens := tokens_of(response):
-            await self.run.output.usage(tokens, model=response["model"] or None)
+            await self.run.stream.usage(**dump_tokens(tokens), model=response["model"] or None)
 
     async def _show_item(self, number: int, item: dict[str, Any]) -> None:
         self.items[number], output = item, self.run.output

@@ -29,7 +29,6 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..agents._output import PARAGRAPH, TurnOutput, as_text
 from ..agents._prompt import UnreadableError, earlier_turns, is_image, refusing
-from ..llm._answer import Tokens
 from ..server import AgentStream, AnsweredQuestion
 from . import AgentFunction, imported, named
 
@@ -204,12 +203,12 @@ class _Run:
         if not (asks or (self.streams_text and output == response.text)):
             self.output.begin()
             await self.output.write(as_text(output))
-        read, written = used.cache_read_tokens, used.cache_write_tokens
+        cached = used.cache_read_tokens, used.cache_write_tokens
         reasoning = used.details.get("reasoning_tokens", 0)
-        tokens = Tokens(used.input_tokens, used.output_tokens, read, written, 0, reasoning)
         cost = None if used.cost is None else float(used.cost)
         about = {"model": response.model_name, "finish_reason": response.finish_reason}
-        await self.output.usage(tokens, cost, **about, turns=used.requests)
+        about |= {"cost_estimate": cost, "turns": used.requests}
+        await self.output.usage(used.input_tokens, used.output_tokens, *cached, reasoning, **about)
         if asks and output.calls:
             await self.stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
         elif asks:

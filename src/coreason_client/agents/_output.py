@@ -86,9 +86,15 @@ class TurnOutput:
         """Report the result of a call, or its error."""
         await self._stream.tool_result(call_id, shown(value), failed, name=name)
 
-    async def usage(self, tokens: Tokens, cost: float | None = None, **about: Any) -> None:
-        """Report the tokens of requests to the model; `about` is what else `usage` accepts."""
-        await self._stream.usage(**dump_tokens(tokens, cost), **about)
+    async def usage(
+        self, prompt: int, completion: int, cached: int, written: int, reasoning: int, **about: Any
+    ) -> None:
+        """Report the tokens of requests to the model; `about` is what else `usage` accepts.
+
+        `cached` were read from a cache, `written` to one; all are part of the first two.
+        """
+        tokens = Tokens(prompt, completion, cached, written, reasoning=reasoning)
+        await self._stream.usage(**{**dump_tokens(tokens), **about})
 
     async def answered(self) -> "AnsweredQuestion | None":
         """Return the question of this agent that the turn answers, None if there is none."""
