@@ -24,7 +24,6 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..agents._output import MAX_PIECE, PARAGRAPH, TurnOutput, as_text, shown
@@ -38,8 +37,6 @@ from . import AgentFunction, imported, logger, named
 __all__ = ["as_agent"]
 
 _MODES: Final = ["messages", "updates", "custom", "checkpoints"]
-_INTERRUPT: Final = "__interrupt__"  # the key of the interrupts among the updates of nodes
-_HISTORY_CHARS: Final = 1_000_000
 _NO_CHECKPOINTER: Final = "checkpointer_missing"
 _CANNOT_ASK = "The graph asks, and nobody can answer: compile it with a checkpointer."
 _NO_TEXT = "The graph has ended without text: readers get that of messages, see docs/langgraph.md."
@@ -57,8 +54,7 @@ def _actions(value: Any) -> list[dict[str, Any]]:
 
 
 def _default_answer(interrupt: Any, answered: AnsweredQuestion) -> Any:
-    actions = _actions(interrupt.value)
-    if not actions:
+    if not (actions := _actions(interrupt.value)):
         if (interrupt.response_schema or {}).get("type") == "boolean":
             return answered.approved
         return answered.arguments or answered.text or answered.approved
@@ -171,10 +167,10 @@ class _GraphTurn:
         """Return the messages that the thread does not have."""
         results = list[Any]()
         if self.position is None:
-            sent = await whole_conversation(self.stream, 50, _HISTORY_CHARS)
+            sent = await whole_conversation(self.stream, 50, max_chars=1_000_000)
         else:
-            said = [one for one in new_messages(self.stream.request) if one.role is not Role.SYSTEM]
-            sent = conversation(said, (), None, _HISTORY_CHARS)
+            new = conversation(new_messages(self.stream.request), (), None, 0)
+            sent = [one for one in new if one["role"] != "system"]
             at = {"configurable": self.config["configurable"] | {"checkpoint_id": self.position}}
             results = self.output.missing_results(await self.graph.aget_state(at))
         for call in (call for message in sent for call in message.get("tool_calls", ())):
@@ -200,7 +196,7 @@ class _GraphTurn:
             elif mode == "updates":
                 await self.output.update(data)
                 await self.stream.checkpoint(None)  # so the log has it all
-                asks |= not namespace and _INTERRUPT in data
+                asks |= not namespace and "__interrupt__" in data
             elif not namespace and data["metadata"]["source"] == "loop":
                 position = _checkpoint_id(data["config"])
                 if data["next"] and position != self.position:
@@ -316,8 +312,8 @@ class _MessageWriter(TurnOutput):
     async def update(self, data: dict[str, Any]) -> None:
         """Write the tool calls, results and usage of nodes that have ended."""
         is_kept = data.get("__metadata__", {}).get("cached")  # the node was not run again
-        for node in (name for name in data if name not in ("__metadata__", _INTERRUPT)):
-            found = [one for one in self._messages_in(data[node]) if one.id not in self._known]
+        for node, made in data.items():  # and the interrupts, which have no messages
+            found = [one for one in self._messages_in(made) if one.id not in self._known]
             for message in found if is_kept else ():
                 await self.message(message, node)
             await self.reasoning.flush()
@@ -332,9 +328,9 @@ class _MessageWriter(TurnOutput):
                 if isinstance(message, self.kinds.ToolMessage):
                     about = message.name, message.content, message.tool_call_id
                     await self.result(*about, message.status == "error")
-            made = isinstance(data[node], dict) and data[node].get("structured_response")
-            if made and found and found[-1].type == "tool":  # no message has it as text
-                await self.message(self.kinds.AIMessage(as_text(made), id=""), node)
+            value = isinstance(made, dict) and made.get("structured_response")
+            if value and found and found[-1].type == "tool":  # no message has it as text
+                await self.message(self.kinds.AIMessage(as_text(value), id=""), node)
 
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""
@@ -352,8 +348,7 @@ class _MessageWriter(TurnOutput):
             self._used = self.kinds.ai.add_usage(self._used, message.usage_metadata)
         if self._nodes is not None and node not in self._nodes:
             return
-        may_reason = not isinstance(message.content, str) or message.additional_kwargs
-        for block in message.content_blocks if may_reason else ():
+        for block in message.content_blocks:
             if block["type"] == "reasoning":
                 await self.reasoning.add(block.get("reasoning") or "")
         if message.text and self._shown.get(node) != message.id:
