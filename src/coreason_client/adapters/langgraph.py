@@ -43,10 +43,6 @@ _NO_TEXT = "The graph has ended without text: readers get that of messages, see 
 _INTERRUPTED = "This call was interrupted. It may or may not have taken effect."
 
 
-def _messages_input(request: ServiceRequest, messages: list[Any]) -> Any:
-    return {"messages": messages}
-
-
 def _actions(value: Any) -> list[dict[str, Any]]:
     """Return the tool calls that LangChain's middleware wants to have approved."""
     value = value if isinstance(value, dict) else {}
@@ -55,9 +51,8 @@ def _actions(value: Any) -> list[dict[str, Any]]:
 
 def _default_answer(interrupt: Any, answered: AnsweredQuestion) -> Any:
     if not (actions := _actions(interrupt.value)):
-        if (interrupt.response_schema or {}).get("type") == "boolean":
-            return answered.approved
-        return answered.arguments or answered.text or answered.approved
+        is_permission = (interrupt.response_schema or {}).get("type") == "boolean"
+        return (not is_permission and (answered.arguments or answered.text)) or answered.approved
     chosen: dict[str, Any] = {"type": "approve"}
     if not answered.approved:
         chosen = {"type": "reject", "message": answered.reason}
@@ -71,7 +66,7 @@ def _default_answer(interrupt: Any, answered: AnsweredQuestion) -> Any:
 def as_agent(
     graph: Any,
     *,
-    input: Callable[[ServiceRequest, list[Any]], Any] = _messages_input,  # noqa: A002 - LangGraph's name for it
+    input: Callable[[ServiceRequest, list[Any]], Any] = lambda _, messages: {"messages": messages},  # noqa: A002 - LangGraph's name for it
     nodes: Collection[str] | None = None,
     subgraphs: bool = False,
     answer: Callable[[Any, AnsweredQuestion], Any] = _default_answer,
@@ -98,8 +93,7 @@ def as_agent(
 
     @refusing
     async def run_graph(request: ServiceRequest, stream: AgentStream) -> None:
-        output = _MessageWriter(stream, nodes)
-        await _GraphTurn(graph, input, subgraphs, answer, stream, output).run()
+        await _GraphTurn(graph, input, subgraphs, answer, stream, _GraphOutput(stream, nodes)).run()
 
     run_graph.durable_problem = lambda: (_problem(graph, True) or [""])[-1]  # type: ignore[attr-defined]
     return named(run_graph, graph)
@@ -118,7 +112,7 @@ class _GraphTurn:
     subgraphs: bool
     make_answer: Callable[..., Any]
     stream: AgentStream
-    output: "_MessageWriter"
+    output: "_GraphOutput"
     config: dict[str, Any] = field(default_factory=dict)
     answered: Any = None
     position: str | None = None
@@ -161,7 +155,7 @@ class _GraphTurn:
 
     async def _begin(self) -> str | None:
         saved = self.graph.checkpointer and await self.graph.aget_state(self.config)
-        return _checkpoint_id(saved.config) if saved else None
+        return saved.config["configurable"].get("checkpoint_id") if saved else None
 
     async def _messages(self) -> list[Any]:
         """Return the messages that the thread does not have."""
@@ -198,7 +192,7 @@ class _GraphTurn:
                 await self.stream.checkpoint(None)  # so the log has it all
                 asks |= not namespace and "__interrupt__" in data
             elif not namespace and data["metadata"]["source"] == "loop":
-                position = _checkpoint_id(data["config"])
+                position = data["config"]["configurable"]["checkpoint_id"]
                 if data["next"] and position != self.position:
                     return position, True, None, self.output.has_text
         if asks and not self.graph.checkpointer:
@@ -222,7 +216,7 @@ class _GraphTurn:
                     value = {interrupt.id: self.make_answer(interrupt, self.answered)}
                     given = imported("langgraph.types", "langgraph").Command(resume=value)
             if resumed is not None:
-                found = _checkpoint_id(state.config)
+                found = state.config["configurable"].get("checkpoint_id")
                 if found != self.position and state.metadata["source"] == "loop":
                     return found, bool(state.next), None, self.output.has_text or bool(resumed.text)
                 given = given if found == self.position else None
@@ -255,11 +249,7 @@ def _item(data: Any) -> Any:
     return data if is_item else {"type": "CUSTOM", "data": shown(data)}
 
 
-def _checkpoint_id(config: Any) -> Any:
-    return config["configurable"].get("checkpoint_id")
-
-
-class _MessageWriter(TurnOutput):
+class _GraphOutput(TurnOutput):
     """Writes what a graph streams, each message once."""
 
     def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
@@ -311,10 +301,10 @@ class _MessageWriter(TurnOutput):
 
     async def update(self, data: dict[str, Any]) -> None:
         """Write the tool calls, results and usage of nodes that have ended."""
-        is_kept = data.get("__metadata__", {}).get("cached")  # the node was not run again
         for node, made in data.items():  # and the interrupts, which have no messages
             found = [one for one in self._messages_in(made) if one.id not in self._known]
-            for message in found if is_kept else ():
+            # Those of a node that was not run again.
+            for message in found if data.get("__metadata__", {}).get("cached") else ():
                 await self.message(message, node)
             await self.reasoning.flush()
             if (used := self._used) is not None:
