@@ -169,6 +169,30 @@ def strict_graph() -> Any:
     return lambda checkpointer: create_agent(model, [add, risk], checkpointer=checkpointer)
 
 
+class Deleting(Scripted):
+    """A model that deletes two files at once, and says what has become of them."""
+
+    def _chunks(self, messages: list[Any]) -> Iterator[AIMessageChunk]:
+        results = [one.text for one in messages if isinstance(one, ToolMessage)]
+        calls = [
+            {"index": index, "id": path, "name": "delete", "args": json.dumps({"path": path})}
+            for index, path in enumerate("" if results else "xy")
+        ]
+        yield AIMessageChunk("; ".join(results), tool_call_chunks=calls)
+
+
+def some_calls_graph() -> Any:
+    """LangChain's agent, which asks for one of two calls of the same tool."""
+    asks: Any = {
+        "allowed_decisions": ["approve", "reject"],
+        "when": lambda request: request.tool_call["args"]["path"] == "x",
+    }
+    middleware = [HumanInTheLoopMiddleware(interrupt_on={"delete": asks})]
+    return lambda checkpointer: create_agent(
+        Deleting(call={}), [delete], middleware=middleware, checkpointer=checkpointer
+    )
+
+
 class City(BaseModel):
     """A structured answer."""
 
@@ -431,6 +455,7 @@ GRAPHS: dict[str, Any] = {
     "json": (json_graph, {}),
     "approval": (approval_graph, {}),
     "calls": (single_calls_graph, {}),
+    "some": (some_calls_graph, {}),
     "interrupts": (interrupts_graph, {}),
     "shouted": (interrupts_graph, {"answer": shout}),
     "parallel": (parallel_graph, {}),

@@ -47,6 +47,7 @@ GRAPHS = (
     "hidden_structured/plain/memory",
     "json/plain/memory",
     "calls/plain/memory",
+    "some/plain/memory",
     "shouted/plain/memory",
     "interrupts/plain/none",
     "parallel/durable/sqlite",
@@ -326,6 +327,16 @@ def test_approvals_of_single_calls(graphs: dict[str, Served], answer: str, resul
     assert question["call_id"] == "call-1"
     [found] = events(peer.ask(envelope(answer, result)), "TOOL_RESULT")
     assert result in found["result"]
+
+
+def test_a_question_belongs_to_the_call_with_its_arguments(graphs: dict[str, Served]) -> None:
+    peer = graphs["some/plain/memory"].peer
+    asked = peer.ask(envelope("go"))
+    assert [call["call_id"] for call in events(asked, "TOOL_CALL")] == ["x", "y"]
+    [question] = events(asked, "QUESTION")
+    assert question["call_id"] == "x"
+    results = events(peer.ask(envelope("no: never")), "TOOL_RESULT")
+    assert {one["call_id"]: one["is_error"] for one in results} == {"x": True, "y": False}
 
 
 def test_several_interrupts(env: dict[str, str], tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ class _GraphOutput(TurnOutput):
         self._nodes = nodes
         self._known: set[str] = set()  # messages of nodes that have ended
         self._shown: dict[Any, str] = {}  # the last messages of nodes
-        self._calls: dict[str, str] = {}  # names of the calls without a result
+        self._calls: dict[str, Any] = {}  # names and arguments of the calls without a result
         self._used: Any = None
 
     def know(self, values: Any, ended: Collection[str] = ()) -> None:
@@ -289,7 +289,7 @@ class _GraphOutput(TurnOutput):
         """
         value, call_id = interrupt.value, None
         if actions := _actions(value):
-            calls = [call for call, name in self._calls.items() if name == actions[0]["name"]]
+            calls = [id_ for id_, call in self._calls.items() if call.items() <= actions[0].items()]
             if len(actions) == 1:
                 call_id = actions[0].get("tool_call_id") or (calls[-1] if calls else None)
             lines = (one.get("description") or f"May I call {one['name']}?" for one in actions)
@@ -327,7 +327,7 @@ class _GraphOutput(TurnOutput):
         self._known |= {message.id} - {None}
         self._calls.pop(getattr(message, "tool_call_id", ""), None)
         calls = getattr(message, "tool_calls", [])
-        self._calls |= {call["id"]: call["name"] for call in calls}
+        self._calls |= {call["id"]: {"name": call["name"], "args": call["args"]} for call in calls}
         return calls
 
     async def message(self, message: Any, node: Any) -> None:
