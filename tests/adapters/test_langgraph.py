@@ -339,6 +339,19 @@ def test_a_question_belongs_to_the_call_with_its_arguments(graphs: dict[str, Ser
     assert {one["call_id"]: one["is_error"] for one in results} == {"x": True, "y": False}
 
 
+def test_a_thread_is_kept_when_another_conversation_answers(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    with process(env, tmp_path, "approval/durable/sqlite") as started:
+        peer = started.served[0].peer
+        named = f"question_{peer.ask(envelope('go')).stream_id.replace('-', '')}"
+        answer = peer.ask(asking("", "other", question_id=named, approved=True))
+        assert answer.text == "Result 1: x is gone."
+    with closing(sqlite3.connect(tmp_path / "approval.db")) as database:
+        [[threads]] = database.execute("SELECT count(DISTINCT thread_id) FROM checkpoints")
+        assert threads == 1
+
+
 def test_several_interrupts(env: dict[str, str], tmp_path: Path) -> None:
     said = []
     for texts in (("go", "Ann"), ("Lee", "yes", "no")):  # the second process gets the answers

@@ -126,10 +126,10 @@ class _GraphTurn:
             await stream.fail(*problem)
             return
         # The history of a request that brings it may have been edited, so its thread is its own.
-        brings_history = isinstance(stream.request, RequestWithHistory)
-        name = [stream.stream_id] if brings_history else ["", stream.request.context.session_id]
+        once = isinstance(stream.request, RequestWithHistory)
         # The principal is one of this agent.
-        usual = sha256(to_json([stream._writer.turns.principal, *name])).hexdigest()[:32]
+        name = [stream._writer.turns.principal, "", stream.request.context.session_id]
+        usual = f"once-{stream.stream_id}" if once else sha256(to_json(name)).hexdigest()[:32]
         self.answered = await self.output.answered()
         thread = self.answered.state["thread"] if self.answered else usual
         self.config = {"configurable": {"thread_id": thread}}
@@ -149,7 +149,7 @@ class _GraphTurn:
             logger.warning(_NO_TEXT, extra={"event": "graph_without_text"})
         if asked:
             await self.output.ask_text(*asked)
-        elif saver and (thread != usual or brings_history):
+        elif saver and thread.startswith("once-"):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
 
