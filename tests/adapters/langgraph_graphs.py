@@ -45,7 +45,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
-from langgraph.types import interrupt
+from langgraph.types import Send, interrupt
 from pydantic import BaseModel
 
 from coreason_client.adapters.langgraph import as_agent
@@ -191,6 +191,28 @@ def some_calls_graph() -> Any:
     return lambda checkpointer: create_agent(
         Deleting(call={}), [delete], middleware=middleware, checkpointer=checkpointer
     )
+
+
+def sent_graph() -> Any:
+    """Two runs of one node at the same time, whose models say each word together."""
+    together = asyncio.Barrier(2)
+
+    class Together(Scripted):
+        """A model that waits for another one before each word."""
+
+        async def _astream(self, *given: Any, **options: Any) -> AsyncIterator[ChatGenerationChunk]:
+            for word in ("One ", "two ", "three. "):
+                await together.wait()
+                yield ChatGenerationChunk(message=AIMessageChunk(word))
+
+    async def work(state: MessagesState) -> Any:
+        return {"messages": [await Together(call={}).ainvoke(state["messages"])]}
+
+    def fan_out(state: MessagesState) -> Any:
+        return [Send("work", state)] * 2
+
+    builder = StateGraph(MessagesState).add_node("work", work)
+    return builder.add_conditional_edges(START, fan_out, ["work"]).compile
 
 
 class City(BaseModel):
@@ -459,6 +481,7 @@ GRAPHS: dict[str, Any] = {
     "interrupts": (interrupts_graph, {}),
     "shouted": (interrupts_graph, {"answer": shout}),
     "parallel": (parallel_graph, {}),
+    "sent": (sent_graph, {}),
     "breakpoint": (breakpoint_graph, {}),
 }
 

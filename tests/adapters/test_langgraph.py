@@ -52,6 +52,7 @@ GRAPHS = (
     "interrupts/plain/none",
     "parallel/durable/sqlite",
     "parallel/plain/memory",
+    "sent/plain/memory",
     "breakpoint/plain/memory",
 )
 CALL = {"call_id": "call-1", "name": "add", "arguments": {"a": 1, "b": 2}}
@@ -191,6 +192,14 @@ def test_another_state_and_what_a_node_writes_itself(graphs: dict[str, Served]) 
     assert answer.text == "words "
     assert events(answer, "MARKDOWN_BLOCK") == [{"content": "# Title"}]
     assert events(answer, "CUSTOM") == [{"done": 3}, "HI"]
+
+
+def test_a_blank_line_separates_messages_of_one_node_and_not_their_words(
+    graphs: dict[str, Served],
+) -> None:
+    text = graphs["sent/plain/memory"].peer.ask(envelope("go")).text
+    assert sorted(text.split()) == ["One", "One", "three.", "three.", "two", "two"]
+    assert text.count("\n\n") == 1
 
 
 def test_a_structured_answer_is_written_once(graphs: dict[str, Served]) -> None:

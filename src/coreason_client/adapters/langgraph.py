@@ -257,7 +257,7 @@ class _GraphOutput(TurnOutput):
         self.kinds = imported("langchain_core.messages", "langgraph")
         self._nodes = nodes
         self._known: set[str] = set()  # messages of nodes that have ended
-        self._shown: dict[Any, str] = {}  # the last messages of nodes
+        self._shown: set[Any] = set()  # messages that have text
         self._calls: dict[str, Any] = {}  # names and arguments of the calls without a result
         self._used: Any = None
 
@@ -320,7 +320,7 @@ class _GraphOutput(TurnOutput):
                     await self.result(*about, message.status == "error")
             value = isinstance(made, dict) and made.get("structured_response")
             if value and found and found[-1].type == "tool":  # no message has it as text
-                await self.message(self.kinds.AIMessage(as_text(value), id=""), node)
+                await self.message(self.kinds.AIMessage(as_text(value)), node)
 
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""
@@ -341,8 +341,8 @@ class _GraphOutput(TurnOutput):
         for block in message.content_blocks:
             if block["type"] == "reasoning":
                 await self.reasoning.add(block.get("reasoning") or "")
-        if message.text and self._shown.get(node) != message.id:
-            self._shown[node] = message.id
+        if message.text and message.id not in self._shown - {None}:
+            self._shown.add(message.id)
             self.begin()
         await self.write(str(message.text))
 
