@@ -202,7 +202,7 @@ class _Run:
         counts = used.input_tokens, used.output_tokens, used.cache_read_tokens
         others = used.cache_write_tokens, used.details.get("reasoning_tokens", 0)
         cost = None if used.cost is None else float(used.cost)
-        about = {"model": response.model_name, "finish_reason": response.finish_reason}
+        about = {"model": response.model_name or None, "finish_reason": response.finish_reason}
         await self.output.usage(*counts, *others, cost_estimate=cost, turns=used.requests, **about)
         if asks and output.calls:
             await self.stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
