@@ -45,7 +45,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
-from langgraph.types import interrupt
+from langgraph.types import Send, interrupt
 from pydantic import BaseModel
 
 from coreason_client.adapters.langgraph import as_agent
@@ -167,6 +167,52 @@ def strict_graph() -> Any:
     """LangChain's agent with a tool that fails or does not end."""
     model = Strict(call={})
     return lambda checkpointer: create_agent(model, [add, risk], checkpointer=checkpointer)
+
+
+class Deleting(Scripted):
+    """A model that deletes two files at once, and says what has become of them."""
+
+    def _chunks(self, messages: list[Any]) -> Iterator[AIMessageChunk]:
+        results = [one.text for one in messages if isinstance(one, ToolMessage)]
+        calls = [
+            {"index": index, "id": path, "name": "delete", "args": json.dumps({"path": path})}
+            for index, path in enumerate("" if results else "xy")
+        ]
+        yield AIMessageChunk("; ".join(results), tool_call_chunks=calls)
+
+
+def some_calls_graph() -> Any:
+    """LangChain's agent, which asks for one of two calls of the same tool."""
+    asks: Any = {
+        "allowed_decisions": ["approve", "reject"],
+        "when": lambda request: request.tool_call["args"]["path"] == "x",
+    }
+    middleware = [HumanInTheLoopMiddleware(interrupt_on={"delete": asks})]
+    return lambda checkpointer: create_agent(
+        Deleting(call={}), [delete], middleware=middleware, checkpointer=checkpointer
+    )
+
+
+def sent_graph() -> Any:
+    """Two runs of one node at the same time, whose models say each word together."""
+    together = asyncio.Barrier(2)
+
+    class Together(Scripted):
+        """A model that waits for another one before each word."""
+
+        async def _astream(self, *given: Any, **options: Any) -> AsyncIterator[ChatGenerationChunk]:
+            for word in ("One ", "two ", "three. "):
+                await together.wait()
+                yield ChatGenerationChunk(message=AIMessageChunk(word))
+
+    async def work(state: MessagesState) -> Any:
+        return {"messages": [await Together(call={}).ainvoke(state["messages"])]}
+
+    def fan_out(state: MessagesState) -> Any:
+        return [Send("work", state)] * 2
+
+    builder = StateGraph(MessagesState).add_node("work", work)
+    return builder.add_conditional_edges(START, fan_out, ["work"]).compile
 
 
 class City(BaseModel):
@@ -431,9 +477,11 @@ GRAPHS: dict[str, Any] = {
     "json": (json_graph, {}),
     "approval": (approval_graph, {}),
     "calls": (single_calls_graph, {}),
+    "some": (some_calls_graph, {}),
     "interrupts": (interrupts_graph, {}),
     "shouted": (interrupts_graph, {"answer": shout}),
     "parallel": (parallel_graph, {}),
+    "sent": (sent_graph, {}),
     "breakpoint": (breakpoint_graph, {}),
 }
 

@@ -136,6 +136,8 @@ async def search(messages, info):
 
 
 searching = Agent(FunctionModel(stream_function=search))
+nameless = Agent(FunctionModel(stream_function=search))
+nameless.model._model_name = ""  # as from a server that sends none
 keyed = Agent(TestModel(), deps_type=AgentStream)
 
 
@@ -179,6 +181,7 @@ AGENTS = {
     "deps": (as_agent(with_deps, deps=lambda request, stream: stream.principal.name), False),
     "searching": (searching, False),
     "searching-durable": (searching, True),
+    "nameless": (nameless, False),
     "keyed": (as_agent(keyed, deps=lambda request, stream: stream), True),
 }
 apps = [

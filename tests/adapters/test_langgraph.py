@@ -47,10 +47,12 @@ GRAPHS = (
     "hidden_structured/plain/memory",
     "json/plain/memory",
     "calls/plain/memory",
+    "some/plain/memory",
     "shouted/plain/memory",
     "interrupts/plain/none",
     "parallel/durable/sqlite",
     "parallel/plain/memory",
+    "sent/plain/memory",
     "breakpoint/plain/memory",
 )
 CALL = {"call_id": "call-1", "name": "add", "arguments": {"a": 1, "b": 2}}
@@ -192,6 +194,14 @@ def test_another_state_and_what_a_node_writes_itself(graphs: dict[str, Served]) 
     assert events(answer, "CUSTOM") == [{"done": 3}, "HI"]
 
 
+def test_a_blank_line_separates_messages_of_one_node_and_not_their_words(
+    graphs: dict[str, Served],
+) -> None:
+    text = graphs["sent/plain/memory"].peer.ask(envelope("go")).text
+    assert sorted(text.split()) == ["One", "One", "three.", "three.", "two", "two"]
+    assert text.count("\n\n") == 1
+
+
 def test_a_structured_answer_is_written_once(graphs: dict[str, Served]) -> None:
     city = '{"name":"Rome","inhabitants":3}'
     answers = {
@@ -326,6 +336,29 @@ def test_approvals_of_single_calls(graphs: dict[str, Served], answer: str, resul
     assert question["call_id"] == "call-1"
     [found] = events(peer.ask(envelope(answer, result)), "TOOL_RESULT")
     assert result in found["result"]
+
+
+def test_a_question_belongs_to_the_call_with_its_arguments(graphs: dict[str, Served]) -> None:
+    peer = graphs["some/plain/memory"].peer
+    asked = peer.ask(envelope("go"))
+    assert [call["call_id"] for call in events(asked, "TOOL_CALL")] == ["x", "y"]
+    [question] = events(asked, "QUESTION")
+    assert question["call_id"] == "x"
+    results = events(peer.ask(envelope("no: never")), "TOOL_RESULT")
+    assert {one["call_id"]: one["is_error"] for one in results} == {"x": True, "y": False}
+
+
+def test_a_thread_is_kept_when_another_conversation_answers(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    with process(env, tmp_path, "approval/durable/sqlite") as started:
+        peer = started.served[0].peer
+        named = f"question_{peer.ask(envelope('go')).stream_id.replace('-', '')}"
+        answer = peer.ask(asking("", "other", question_id=named, approved=True))
+        assert answer.text == "Result 1: x is gone."
+    with closing(sqlite3.connect(tmp_path / "approval.db")) as database:
+        [[threads]] = database.execute("SELECT count(DISTINCT thread_id) FROM checkpoints")
+        assert threads == 1
 
 
 def test_several_interrupts(env: dict[str, str], tmp_path: Path) -> None:

@@ -125,6 +125,13 @@ def test_tools_that_the_provider_executes_are_visible(served: Served, agent: str
     assert answer.text == "Found."
 
 
+def test_a_model_without_a_name_is_not_named_in_the_usage(served: Served) -> None:
+    answer = served.peer("nameless").ask(envelope())
+    assert (answer.text, answer.last.op) == ("Found.", "CLOSE")
+    [usage] = of(answer, "USAGE")
+    assert "model" not in usage
+
+
 @pytest.mark.parametrize("agent", ["plain", "durable"])
 def test_a_call_that_is_refused_is_an_error(served: Served, agent: str) -> None:
     answer = served.peer(agent).ask(envelope("a wrong call", "wrong"))

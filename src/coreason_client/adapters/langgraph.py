@@ -24,13 +24,11 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from coreason_manifest.definitions.message import Role
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..agents._output import MAX_PIECE, PARAGRAPH, TurnOutput, as_text, shown
 from ..agents._prompt import conversation, refusing, whole_conversation
 from ..errors import ArgumentError
-from ..llm._answer import Tokens
 from ..server import AgentStream, AnsweredQuestion
 from ..server.engine._agent import write_item
 from ..server.engine._conversation import RequestWithHistory, new_messages
@@ -39,16 +37,10 @@ from . import AgentFunction, imported, logger, named
 __all__ = ["as_agent"]
 
 _MODES: Final = ["messages", "updates", "custom", "checkpoints"]
-_INTERRUPT: Final = "__interrupt__"  # the key of the interrupts among the updates of nodes
-_HISTORY_CHARS: Final = 1_000_000
 _NO_CHECKPOINTER: Final = "checkpointer_missing"
 _CANNOT_ASK = "The graph asks, and nobody can answer: compile it with a checkpointer."
 _NO_TEXT = "The graph has ended without text: readers get that of messages, see docs/langgraph.md."
 _INTERRUPTED = "This call was interrupted. It may or may not have taken effect."
-
-
-def _messages_input(request: ServiceRequest, messages: list[Any]) -> Any:
-    return {"messages": messages}
 
 
 def _actions(value: Any) -> list[dict[str, Any]]:
@@ -58,11 +50,9 @@ def _actions(value: Any) -> list[dict[str, Any]]:
 
 
 def _default_answer(interrupt: Any, answered: AnsweredQuestion) -> Any:
-    actions = _actions(interrupt.value)
-    if not actions:
-        if (interrupt.response_schema or {}).get("type") == "boolean":
-            return answered.approved
-        return answered.arguments or answered.text or answered.approved
+    if not (actions := _actions(interrupt.value)):
+        is_permission = (interrupt.response_schema or {}).get("type") == "boolean"
+        return (not is_permission and (answered.arguments or answered.text)) or answered.approved
     chosen: dict[str, Any] = {"type": "approve"}
     if not answered.approved:
         chosen = {"type": "reject", "message": answered.reason}
@@ -76,7 +66,7 @@ def _default_answer(interrupt: Any, answered: AnsweredQuestion) -> Any:
 def as_agent(
     graph: Any,
     *,
-    input: Callable[[ServiceRequest, list[Any]], Any] = _messages_input,  # noqa: A002 - LangGraph's name for it
+    input: Callable[[ServiceRequest, list[Any]], Any] = lambda _, messages: {"messages": messages},  # noqa: A002 - LangGraph's name for it
     nodes: Collection[str] | None = None,
     subgraphs: bool = False,
     answer: Callable[[Any, AnsweredQuestion], Any] = _default_answer,
@@ -103,8 +93,7 @@ def as_agent(
 
     @refusing
     async def run_graph(request: ServiceRequest, stream: AgentStream) -> None:
-        output = _MessageWriter(stream, nodes)
-        await _GraphTurn(graph, input, subgraphs, answer, stream, output).run()
+        await _GraphTurn(graph, input, subgraphs, answer, stream, _GraphOutput(stream, nodes)).run()
 
     run_graph.durable_problem = lambda: (_problem(graph, True) or [""])[-1]  # type: ignore[attr-defined]
     return named(run_graph, graph)
@@ -123,7 +112,7 @@ class _GraphTurn:
     subgraphs: bool
     make_answer: Callable[..., Any]
     stream: AgentStream
-    output: "_MessageWriter"
+    output: "_GraphOutput"
     config: dict[str, Any] = field(default_factory=dict)
     answered: Any = None
     position: str | None = None
@@ -137,12 +126,11 @@ class _GraphTurn:
             await stream.fail(*problem)
             return
         # The history of a request that brings it may have been edited, so its thread is its own.
-        brings_history = isinstance(stream.request, RequestWithHistory)
-        name = [stream.stream_id] if brings_history else ["", stream.request.context.session_id]
+        once = isinstance(stream.request, RequestWithHistory)
         # The principal is one of this agent.
-        usual = sha256(to_json([stream._writer.turns.principal, *name])).hexdigest()[:32]
-        answered = await stream.answered_question()
-        self.answered = answered if answered and answered.state else None
+        name = [stream._writer.turns.principal, "", stream.request.context.session_id]
+        usual = f"once-{stream.stream_id}" if once else sha256(to_json(name)).hexdigest()[:32]
+        self.answered = await self.output.answered()
         thread = self.answered.state["thread"] if self.answered else usual
         self.config = {"configurable": {"thread_id": thread}}
         self.position = await stream.step("begin", self._begin)
@@ -161,22 +149,22 @@ class _GraphTurn:
             logger.warning(_NO_TEXT, extra={"event": "graph_without_text"})
         if asked:
             await self.output.ask_text(*asked)
-        elif saver and (thread != usual or brings_history):
+        elif saver and thread.startswith("once-"):
             with suppress(NotImplementedError):  # no request continues this thread
                 await saver.adelete_thread(thread)
 
     async def _begin(self) -> str | None:
         saved = self.graph.checkpointer and await self.graph.aget_state(self.config)
-        return _checkpoint_id(saved.config) if saved else None
+        return saved.config["configurable"].get("checkpoint_id") if saved else None
 
     async def _messages(self) -> list[Any]:
         """Return the messages that the thread does not have."""
         results = list[Any]()
         if self.position is None:
-            sent = await whole_conversation(self.stream, 50, _HISTORY_CHARS)
+            sent = await whole_conversation(self.stream, 50, max_chars=1_000_000)
         else:
-            said = [one for one in new_messages(self.stream.request) if one.role is not Role.SYSTEM]
-            sent = conversation(said, (), None, _HISTORY_CHARS)
+            new = conversation(new_messages(self.stream.request), (), None, 0)
+            sent = [one for one in new if one["role"] != "system"]
             at = {"configurable": self.config["configurable"] | {"checkpoint_id": self.position}}
             results = self.output.missing_results(await self.graph.aget_state(at))
         for call in (call for message in sent for call in message.get("tool_calls", ())):
@@ -202,9 +190,9 @@ class _GraphTurn:
             elif mode == "updates":
                 await self.output.update(data)
                 await self.stream.checkpoint(None)  # so the log has it all
-                asks |= not namespace and _INTERRUPT in data
+                asks |= not namespace and "__interrupt__" in data
             elif not namespace and data["metadata"]["source"] == "loop":
-                position = _checkpoint_id(data["config"])
+                position = data["config"]["configurable"]["checkpoint_id"]
                 if data["next"] and position != self.position:
                     return position, True, None, self.output.has_text
         if asks and not self.graph.checkpointer:
@@ -228,7 +216,7 @@ class _GraphTurn:
                     value = {interrupt.id: self.make_answer(interrupt, self.answered)}
                     given = imported("langgraph.types", "langgraph").Command(resume=value)
             if resumed is not None:
-                found = _checkpoint_id(state.config)
+                found = state.config["configurable"].get("checkpoint_id")
                 if found != self.position and state.metadata["source"] == "loop":
                     return found, bool(state.next), None, self.output.has_text or bool(resumed.text)
                 given = given if found == self.position else None
@@ -261,31 +249,17 @@ def _item(data: Any) -> Any:
     return data if is_item else {"type": "CUSTOM", "data": shown(data)}
 
 
-def _tokens(used: Any) -> Tokens:
-    read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
-    counts = used["input_tokens"], used["output_tokens"], read.get("cache_read", 0)
-    return Tokens(*counts, read.get("cache_creation", 0), 0, made.get("reasoning", 0))
-
-
-def _checkpoint_id(config: Any) -> Any:
-    return config["configurable"].get("checkpoint_id")
-
-
-class _MessageWriter(TurnOutput):
-    """Writes what a graph streams, each message once.
-
-    `pieces` is the text that an earlier run of the superstep has written.
-    """
+class _GraphOutput(TurnOutput):
+    """Writes what a graph streams, each message once."""
 
     def __init__(self, stream: AgentStream, nodes: Collection[str] | None) -> None:
         super().__init__(stream, limit=MAX_PIECE)
         self.kinds = imported("langchain_core.messages", "langgraph")
         self._nodes = nodes
         self._known: set[str] = set()  # messages of nodes that have ended
-        self._shown: dict[Any, str] = {}  # the last messages of nodes
-        self._calls: dict[str, str] = {}  # names of the calls without a result
+        self._shown: set[Any] = set()  # messages that have text
+        self._calls: dict[str, Any] = {}  # names and arguments of the calls without a result
         self._used: Any = None
-        self.pieces: list[str] = []
 
     def know(self, values: Any, ended: Collection[str] = ()) -> None:
         """Record the messages that the thread has, and the ids of those that it will have."""
@@ -315,7 +289,7 @@ class _MessageWriter(TurnOutput):
         """
         value, call_id = interrupt.value, None
         if actions := _actions(value):
-            calls = [call for call, name in self._calls.items() if name == actions[0]["name"]]
+            calls = [id_ for id_, call in self._calls.items() if call.items() <= actions[0].items()]
             if len(actions) == 1:
                 call_id = actions[0].get("tool_call_id") or (calls[-1] if calls else None)
             lines = (one.get("description") or f"May I call {one['name']}?" for one in actions)
@@ -327,52 +301,50 @@ class _MessageWriter(TurnOutput):
 
     async def update(self, data: dict[str, Any]) -> None:
         """Write the tool calls, results and usage of nodes that have ended."""
-        is_kept = data.get("__metadata__", {}).get("cached")  # the node was not run again
-        for node in (name for name in data if name not in ("__metadata__", _INTERRUPT)):
-            found = [one for one in self._messages_in(data[node]) if one.id not in self._known]
-            for message in found if is_kept else ():
-                await self.message(message, node, self.pieces)
+        for node, made in data.items():  # and the interrupts, which have no messages
+            found = [one for one in self._messages_in(made) if one.id not in self._known]
+            # Those of a node that was not run again.
+            for message in found if data.get("__metadata__", {}).get("cached") else ():
+                await self.message(message, node)
             await self.reasoning.flush()
             if (used := self._used) is not None:
                 self._used = None
-                await self.usage(_tokens(used))
+                details = used.get("input_token_details", {}) | used.get("output_token_details", {})
+                kinds = [details.get(k, 0) for k in ("cache_read", "cache_creation", "reasoning")]
+                await self.usage(used["input_tokens"], used["output_tokens"], *kinds)
             for message in found:
                 for call in self._add(message):
                     await self.call(call["name"], call["args"], call["id"])
                 if isinstance(message, self.kinds.ToolMessage):
                     about = message.name, message.content, message.tool_call_id
                     await self.result(*about, message.status == "error")
-            made = isinstance(data[node], dict) and data[node].get("structured_response")
-            if made and found and found[-1].type == "tool":  # no message has it as text
-                await self.message(self.kinds.AIMessage(as_text(made), id=""), node, self.pieces)
+            value = isinstance(made, dict) and made.get("structured_response")
+            if value and found and found[-1].type == "tool":  # no message has it as text
+                await self.message(self.kinds.AIMessage(as_text(value)), node)
 
     def _add(self, message: Any) -> list[Any]:
         """Record a message of a node that has ended; return its tool calls."""
         self._known |= {message.id} - {None}
         self._calls.pop(getattr(message, "tool_call_id", ""), None)
         calls = getattr(message, "tool_calls", [])
-        self._calls |= {call["id"]: call["name"] for call in calls}
+        self._calls |= {call["id"]: {"name": call["name"], "args": call["args"]} for call in calls}
         return calls
 
-    async def message(self, message: Any, node: Any, pieces: list[str] | None = None) -> None:
-        """Write a piece of a model's message, or a whole one that was not streamed.
-
-        `pieces` are those in which it was written before.
-        """
+    async def message(self, message: Any, node: Any) -> None:
+        """Write a piece of a model's message, or a whole one that was not streamed."""
         if not isinstance(message, self.kinds.AIMessage) or message.id in self._known:
             return
         if message.usage_metadata:
             self._used = self.kinds.ai.add_usage(self._used, message.usage_metadata)
         if self._nodes is not None and node not in self._nodes:
             return
-        may_reason = not isinstance(message.content, str) or message.additional_kwargs
-        for block in message.content_blocks if may_reason else ():
+        for block in message.content_blocks:
             if block["type"] == "reasoning":
                 await self.reasoning.add(block.get("reasoning") or "")
-        if message.text and self._shown.get(node) != message.id:
-            self._shown[node] = message.id
+        if message.text and message.id not in self._shown - {None}:
+            self._shown.add(message.id)
             self.begin()
-        await self.write(str(message.text), pieces)
+        await self.write(str(message.text))
 
     def _messages_in(self, value: Any, depth: int = 4) -> Iterator[Any]:
         if isinstance(value, self.kinds.BaseMessage):

@@ -35,9 +35,10 @@ from pydantic_core import from_json, to_json
 
 from coreason_manifest.definitions.service import ServiceRequest
 
-from ..agents._output import TurnOutput, as_text
+from ..agents._output import PARAGRAPH, TurnOutput, as_text
 from ..agents._prompt import refusing, whole_conversation
 from ..errors import ArgumentError
+from ..llm._reply import dump_tokens
 from ..llm.providers._responses_items import message_text, named_call, reasoning_text, texts_of
 from ..llm.providers._responses_reader import tokens_of
 from ..llm.providers.responses import input_content
@@ -47,7 +48,6 @@ from . import AgentFunction, imported, named
 __all__ = ["as_agent"]
 
 _in_tool: ContextVar[bool] = ContextVar("in_tool", default=False)
-_COMPLETED = "response.completed"
 
 
 def as_agent(
@@ -79,15 +79,14 @@ def as_agent(
     sdk = imported("agents", "openai-agents")
     if not isinstance(agent, sdk.Agent):
         raise ArgumentError("agent", "must be an Agent of the OpenAI Agents SDK", agent)
-    config = run_config or sdk.RunConfig()
 
     @refusing
     async def answer(request: ServiceRequest, stream: AgentStream) -> None:
         run = _SDKRun(sdk, stream, once, context and context(stream), TurnOutput(stream))
-        made, options = run.agent(agent), {"max_turns": max_turns, "context": run.context}
+        made, config = run.agent(agent), run.run_config(run_config or sdk.RunConfig())
+        options = {"max_turns": max_turns, "context": run.context, "run_config": config}
         try:
-            options |= {"input": await run.input(made, history_turns)}
-            result = sdk.Runner.run_streamed(made, run_config=run.run_config(config), **options)
+            result = sdk.Runner.run_streamed(made, await run.input(made, history_turns), **options)
             async for _ in result.stream_events():
                 pass  # the copies of the models have written what readers get
             await run.end(result)
@@ -122,8 +121,7 @@ class _SDKRun:
 
     async def input(self, agent: Any, history_turns: int) -> Any:
         """Return the items of the conversation, or the stored run with the user's decision."""
-        asked = await self.stream.answered_question()
-        if asked is None or not asked.state:
+        if (asked := await self.output.answered()) is None:
             messages = await whole_conversation(self.stream, history_turns, max_chars=50_000)
             said = [one for one in messages if one["content"] and one["role"] != "tool"]
             return [{"role": one["role"], "content": input_content(one["content"])} for one in said]
@@ -247,8 +245,8 @@ class _SDKRun:
             answer.response = await self.stream.step("model", answer.whole, key=str(self.answers))
             if answer.response is not None:  # otherwise the SDK says what is missing
                 kinds = imported("openai.types.responses", "openai-agents")
-                last = {"type": _COMPLETED, "sequence_number": 0, "response": answer.response}
-                yield kinds.ResponseCompletedEvent.model_construct(**last)
+                last = {"type": "response.completed", "response": answer.response}
+                yield kinds.ResponseCompletedEvent.model_construct(**last, sequence_number=0)
         else:
             async for event in answer.events():
                 yield event
@@ -297,7 +295,7 @@ class _Answer:
                 self.streamed = True
             elif event.type == "response.output_item.done":
                 await self._show_item(event.output_index, _dump(event.item))
-            elif event.type == _COMPLETED:
+            elif event.type == "response.completed":
                 await self._complete(_dump(event.response))
             yield event
 
@@ -315,7 +313,7 @@ class _Answer:
         output = [item for _, item in sorted(self.items.items())]
         self.response = {**response, "output": output, "instructions": None, "tools": []}
         if tokens := tokens_of(response):
-            await self.run.output.usage(tokens, model=response["model"] or None)
+            await self.run.stream.usage(**dump_tokens(tokens), model=response["model"] or None)
 
     async def _show_item(self, number: int, item: dict[str, Any]) -> None:
         self.items[number], output = item, self.run.output
@@ -323,8 +321,7 @@ class _Answer:
         if item["type"] == "message" and not self.streamed:
             await output.write(message_text(item)[0])
         elif item["type"] == "reasoning":
-            await output.reasoning.add(reasoning_text(item))
-            await output.reasoning.flush()
+            await output.reasoning.add(reasoning_text(item) + PARAGRAPH)
         elif name in self.handoffs:
             await self.run.stream.progress(f"Handoff to {self.handoffs[name]}", status="complete")
         elif item["type"].endswith("_call"):

@@ -15,12 +15,11 @@ through the interface of pydantic-ai for durable execution, and tools run one af
 """
 
 import json
-import re
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -29,7 +28,6 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..agents._output import PARAGRAPH, TurnOutput, as_text
 from ..agents._prompt import UnreadableError, earlier_turns, is_image, refusing
-from ..llm._answer import Tokens
 from ..server import AgentStream, AnsweredQuestion
 from . import AgentFunction, imported, named
 
@@ -67,20 +65,17 @@ def as_agent(
     """
     requests = _import("tools").DeferredToolRequests
     outputs = obj.output_type if isinstance(obj.output_type, list | tuple) else [obj.output_type]
-    streams_text = any(map(_is_text, outputs))
-    if getattr(getattr(obj, "wrapped", obj), "_output_validators", None):
-        streams_text = False  # and pydantic-ai refuses another type of output
-    elif requests not in outputs:
+    is_validated = getattr(getattr(obj, "wrapped", obj), "_output_validators", None)
+    streams_text = not is_validated and any(map(_is_text, outputs))
+    if not is_validated and requests not in outputs:  # with a validator it refuses another type
         run_options.setdefault("output_type", [*outputs, requests])
 
-    def make_run(stream: Any) -> _Run:
-        return _Run(obj, streams_text, on_restart, stream, TurnOutput(stream, thoughts=thoughts))
+    make_run: Any = partial(_Run, obj, streams_text, on_restart)
 
     @refusing
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:
-        run = make_run(stream)
-        answered = await stream.answered_question()
-        if answered is not None and answered.state:
+        run = make_run(stream, TurnOutput(stream, thoughts=thoughts))
+        if (answered := await run.output.answered()) is not None:
             given = await run.answers(answered)
         else:
             given = await run.conversation(history_turns)
@@ -91,7 +86,7 @@ def as_agent(
             await run.finish(await obj.run(infer_name=False, **options))
 
     # `AgentApp` calls it if it is durable, so that nobody finds out in the first request.
-    agent.durable_problem = lambda: _durable_problem(make_run(None))  # type: ignore[attr-defined]
+    agent.durable_problem = lambda: _durable_problem(make_run(None, None))  # type: ignore[attr-defined]
     return named(agent, obj)
 
 
@@ -140,8 +135,7 @@ class _Run:
         answers = {**state["answers"], answered.call_id: answer}
         if pending:
             await self.output.call(*pending[0])
-            left = {**state, "pending": pending, "answers": answers}
-            await self.output.ask(*pending[0], left)
+            await self.output.ask(*pending[0], {**state, "pending": pending, "answers": answers})
             return None
         approvals = {key: getattr(tools, kind)(**given) for key, (kind, given) in answers.items()}
         history = _import("messages").ModelMessagesTypeAdapter.validate_python(state["messages"])
@@ -205,12 +199,11 @@ class _Run:
         if not (asks or (self.streams_text and output == response.text)):
             self.output.begin()
             await self.output.write(as_text(output))
-        read, written = used.cache_read_tokens, used.cache_write_tokens
-        reasoning = used.details.get("reasoning_tokens", 0)
-        tokens = Tokens(used.input_tokens, used.output_tokens, read, written, 0, reasoning)
+        counts = used.input_tokens, used.output_tokens, used.cache_read_tokens
+        others = used.cache_write_tokens, used.details.get("reasoning_tokens", 0)
         cost = None if used.cost is None else float(used.cost)
-        about = {"model": response.model_name, "finish_reason": response.finish_reason}
-        await self.output.usage(tokens, cost, **about, turns=used.requests)
+        about = {"model": response.model_name or None, "finish_reason": response.finish_reason}
+        await self.output.usage(*counts, *others, cost_estimate=cost, turns=used.requests, **about)
         if asks and output.calls:
             await self.stream.fail("external_tool", f"Nobody executes {output.calls[0].tool_name}.")
         elif asks:
@@ -271,7 +264,7 @@ def _durability() -> Any:
             if isinstance(about["operation_id"], durable.EventStreamHandlerId):
                 return None  # an event of a tool, which the run gets anyway
             self.steps += 1  # they run in several tasks, but one after the other
-            name = re.sub("[/#@]", "_", name)[:200]
+            name = name.translate(str.maketrans("/#@", "___"))[:200]
             return await self.run.stream.step(name, body, on_restart=config, key=str(self.steps))
 
     class Durability(durable.BaseDurabilityCapability):  # type: ignore[misc,name-defined]

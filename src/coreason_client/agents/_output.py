@@ -4,7 +4,6 @@ Text is written in pieces that readers accept, and reasoning by paragraph. Of ar
 that are longer than such a piece, readers get the beginning.
 """
 
-from collections.abc import MutableSequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +13,12 @@ from ..llm._answer import Tokens
 from ..llm._reply import dump_tokens
 
 if TYPE_CHECKING:
-    from ..server import AgentStream
+    from ..server import AgentStream, AnsweredQuestion
 
 MAX_PIECE = 100_000
 """The characters of one packet, far below what readers accept."""
 PARAGRAPH = "\n\n"
 _AS_JSON: Any = {"bytes_mode": "base64", "inf_nan_mode": "null", "fallback": str}
-
-
-async def write_text(
-    stream: "AgentStream", text: str, earlier: MutableSequence[str] | None = None
-) -> None:
-    """Write text of any length, in the pieces in which an earlier run has written it, if any."""
-    while text:
-        is_known = earlier and text.startswith(earlier[0])
-        size = len(earlier.pop(0)) if earlier and is_known else MAX_PIECE
-        await stream.write(text[:size])
-        text = text[size:]
 
 
 def shown(value: Any) -> Any:
@@ -62,6 +50,7 @@ class TurnOutput:
     Attributes:
         has_text: an answer has text, which an earlier process may have written.
         reasoning: that of the model.
+        pieces: the texts of the packets that an earlier run of the current step has written.
     """
 
     def __init__(self, stream: "AgentStream", *, thoughts: bool = True, limit: int = 4_000) -> None:
@@ -69,17 +58,22 @@ class TurnOutput:
         self.reasoning = Reasoning(stream if thoughts else None, limit)
         self._before = ""
         self.has_text = False
+        self.pieces: list[str] = []
 
     def begin(self) -> None:
         """Begin another answer."""
         self._before = PARAGRAPH if self.has_text else ""
 
-    async def write(self, text: str, earlier: MutableSequence[str] | None = None) -> None:
-        """Write a piece of the answer, in the pieces in which an earlier run has written it."""
+    async def write(self, text: str) -> None:
+        """Write text of any length, in the pieces in which an earlier run has written it."""
         if text:
             await self.reasoning.flush()
-            before, self._before, self.has_text = self._before, "", True
-            await write_text(self._stream, before + text, earlier)
+            text, self._before, self.has_text = self._before + text, "", True
+        while text:
+            is_known = self.pieces and text.startswith(self.pieces[0])
+            size = len(self.pieces.pop(0)) if is_known else MAX_PIECE
+            await self._stream.write(text[:size])
+            text = text[size:]
 
     async def call(self, name: str, arguments: Any, call_id: str) -> None:
         """Report a call of a tool; arguments as text are JSON, if they can be parsed."""
@@ -92,9 +86,20 @@ class TurnOutput:
         """Report the result of a call, or its error."""
         await self._stream.tool_result(call_id, shown(value), failed, name=name)
 
-    async def usage(self, tokens: Tokens, cost: float | None = None, **about: Any) -> None:
-        """Report the tokens of requests to the model; `about` is what else `usage` accepts."""
-        await self._stream.usage(**dump_tokens(tokens, cost), **about)
+    async def usage(
+        self, prompt: int, completion: int, cached: int, written: int, reasoning: int, **about: Any
+    ) -> None:
+        """Report the tokens of requests to the model; `about` is what else `usage` accepts.
+
+        `cached` were read from a cache, `written` to one; all are part of the first two.
+        """
+        tokens = Tokens(prompt, completion, cached, written, reasoning=reasoning)
+        await self._stream.usage(**{**dump_tokens(tokens), **about})
+
+    async def answered(self) -> "AnsweredQuestion | None":
+        """Return the question of this agent that the turn answers, None if there is none."""
+        answered = await self._stream.answered_question()
+        return answered if answered and answered.state else None
 
     async def ask(self, name: str, arguments: Any, call_id: str, state: Any) -> None:
         """Ask whether a tool may be called, and end the stream."""
