@@ -18,7 +18,7 @@ from ._answer import explained, show_answer, typed_line
 from ._packets import PacketPresenter, message_of, text_of
 from ._service import ChatService
 
-_NOT_ORDERED = 404
+_NOT_ORDERED, _GONE = 404, 410
 _RETRY_SECONDS = 3.0
 
 
@@ -81,20 +81,26 @@ class OtherTurns:
 
     def _read(self, interrupt: Callable[[], None]) -> None:
         after: Position | None = None
+        last: Packet | None = None
         while True:
             following = self._service.client.follow_conversation(self._conversation, after)
             try:
-                for packet in following:
-                    self._queue.put(packet)
+                for last in following:
+                    self._queue.put(last)
                     interrupt()
             except CAPConnectionError:  # a prompt may wait for longer than a client tries
                 after = following.position
-                sleep(_RETRY_SECONDS)
             except CAPError as error:
-                if error.status_code != _NOT_ORDERED:  # such an agent has no order to follow
+                is_gone = error.status_code == _GONE  # after a restart, or a long time
+                is_over = last is None or last.is_last
+                # An agent without an order has nothing to follow.
+                if not is_over or error.status_code not in (_NOT_ORDERED, _GONE):
                     self._queue.put(error)
                     interrupt()
-                return
+                if not is_gone:
+                    return
+                after = last = None
+            sleep(_RETRY_SECONDS)
 
     def waiting(self) -> bool:
         """Return True if there is something to show; packets of shown answers are dropped."""
@@ -107,7 +113,9 @@ class OtherTurns:
         return True
 
     def _was_shown(self, found: Packet | CAPError) -> bool:
-        return not isinstance(found, CAPError) and str(found.stream_id) in self._service.shown
+        if isinstance(found, CAPError):  # the answer that is gone was one of this prompt
+            return found.status_code == _GONE
+        return str(found.stream_id) in self._service.shown
 
     def show(self, reader: LineReader) -> bool:
         """Show the answer that is there; Ctrl-C stops its agent. True if it ends with a question.
