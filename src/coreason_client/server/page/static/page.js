@@ -216,7 +216,7 @@ function decide(approved, reason) {
   if (current?.running) return;
   const words = approved ? "yes" : ["no", reason].filter(Boolean).join(", ");
   const request = client.chatRequest(words, { sessionId: session.id, rewinds: true });
-  request.payload.metadata = { answer: { approved, reason } };
+  request.payload.metadata = { answer: { approved, reason, question_id: current.streamId } };
   ask(words, request);
 }
 
