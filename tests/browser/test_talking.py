@@ -332,6 +332,23 @@ def test_what_another_page_and_a_program_ask_appears(serve: Serve, tabs: Tabs) -
     assert "#" not in page.url
 
 
+@pytest.mark.parametrize("status", [410, 503])
+def test_others_are_shown_again_after_a_restart(serve: Serve, tabs: Tabs, status: int) -> None:
+    """The server may start, or may have lost the last answer."""
+    site = serve(ALL, on_busy="wait")
+    paths = "**/conversations/**"
+    tabs.context.route(paths, lambda route: route.fulfill(status=status), times=1)
+    with CAPClient(site.url, "any") as client:
+        asked = client.chat("deaf", "c")
+        assert next(asked) == "begun"
+        page = tabs.open(f"{site.url}#conversation=c", None)
+        expect(page.get_by_test_id("question")).to_have_text("deaf")
+        site.gate.set()
+        assert list(asked) == []
+    wait_for(page, "done")
+    tabs.problems.clear()  # the browser reports the status
+
+
 def test_an_agent_without_an_order_shows_only_what_is_asked_here(serve: Serve, tabs: Tabs) -> None:
     page = tabs.open(f"{serve(ALL).url}#conversation=c")
     expect(page.get_by_test_id("toast")).to_contain_text(

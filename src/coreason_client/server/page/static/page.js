@@ -260,7 +260,7 @@ async function listen() {
   try {
     for await (const answer of client.followConversation(session.id)) await join(answer);
   } catch (error) {
-    if (!error.statusCode) return setTimeout(listen, 3_000); // the server may be restarted
+    if (![401, 404, 429].includes(error.statusCode)) return setTimeout(listen, 3_000); // a restart
     listening = false;
     tell(`What others ask is not shown: ${sentenceOf(error)}`);
   }
