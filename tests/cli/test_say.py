@@ -1,5 +1,6 @@
 """`/say`: messages to an agent while it answers, typed on a real terminal."""
 
+import json
 import re
 import shlex
 import termios
@@ -42,6 +43,11 @@ AGENT = textwrap.dedent(
             while not await stream.inbox._store.messages():  # they have arrived, and stay unread
                 await asyncio.sleep(0.02)
             await stream.write("and ended")
+        elif asked == "fails":
+            await stream.write("begun ")
+            while not await stream.inbox._store.messages():
+                await asyncio.sleep(0.02)
+            raise RuntimeError("as told")
         elif asked == "ask":
             call = await stream.tool_call("delete", {"path": "x"})
             await stream.ask("May I call delete?", call_id=call)
@@ -83,8 +89,22 @@ def test_what_the_agent_did_not_read_is_answered_next(tmp_path: Path) -> None:
             talk.send("/say are you there?\r")
             talk.sees("The agent did not read your message in time. It answers it now.")
             talk.sees("You asked are you there?")
+            talk.say("fails")
+            talk.sees("fails\nbegun")
+            talk.send("/say talk\r")
+            talk.sees("error: ")
+            talk.sees("> talk\n\nbegun")
+            talk.send("/say stop\r")  # to the answer that followed
+            talk.sees("Heard stop.")
+            talk.say(f"/save {tmp_path / 'turns.json'}")
+            talk.sees("Saved 2 messages")
             talk.at_prompt()
             talk.send("\x04")
+    saved = json.loads((tmp_path / "turns.json").read_text())["turns"]
+    assert [(one["question"], one["answer"]) for one in saved] == [
+        ("deaf", "begun and ended\n\nYou asked are you there?: ."),
+        ("fails", "begun\n\nbegun \n\nHeard stop."),
+    ]
 
 
 def test_a_message_goes_to_the_running_agent_and_other_lines_wait(url: str) -> None:

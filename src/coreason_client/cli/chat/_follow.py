@@ -2,8 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
 from time import sleep
@@ -14,7 +12,7 @@ from coreason_manifest.definitions.presentation import Packet
 from ..exits import Failure, report_error
 from ..output import open_output, print_dimmed, print_stdout
 from ..prompt import LineReader
-from ._answer import explained, show_answer, typed_line
+from ._answer import explained, show_begun
 from ._packets import PacketPresenter, message_of, text_of
 from ._service import ChatService
 
@@ -129,19 +127,14 @@ class OtherTurns:
         if first is None or isinstance(first, CAPError):
             print_dimmed(f"What others ask here is no longer shown: {first}")
             return False
-        service, stream_id, received = self._service, first.stream_id, list[Packet]()
-        self.question = message_of(first.p)
-        with ThreadPoolExecutor(1) as sending:
-            output = open_output(
-                as_json=self._as_json,
-                status=lambda: typed_line(reader, service, stream_id, sending),
+        self.question, received = message_of(first.p), list[Packet]()
+        answer, as_json = _answer(first, self._packets()), self._as_json
+        try:
+            return show_begun(
+                *(self._service, first.stream_id, answer, received, reader), as_json=as_json
             )
-            stop = partial(service.cancel, stream_id)
-            try:
-                answer = _answer(first, self._packets())
-                return show_answer(service, answer, stop, PacketPresenter(output), received)
-            finally:
-                self.answer = text_of(received)
+        finally:
+            self.answer = text_of(received)
 
     def _packets(self) -> Iterator[Packet]:
         while True:
