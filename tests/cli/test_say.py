@@ -14,6 +14,7 @@ import pytest
 from coreason_client import CAPClient
 from coreason_client.cli.chat._service import connect
 from coreason_client.server import AgentApp, running
+from coreason_client.testing import ChaosProxy, ConnectionPlan
 from tests.server.test_inbox import talking
 
 from .command import Process, coreason_here
@@ -188,6 +189,33 @@ def test_a_message_after_the_end_says_why_it_was_not_sent(
         service.say(stream.stream_id, "late")
     told = capsys.readouterr().err
     assert told == "> stop\n> late\nNot sent: The stream has ended: send a new request.\n"
+
+
+def test_a_message_whose_response_is_lost_is_sent_again_and_heard_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with (
+        running(AgentApp(talking, inbox=True)) as server,
+        ChaosProxy(server.url, plan=[ConnectionPlan(), ConnectionPlan("reset", 10)]) as proxy,
+        connect(proxy.url, None, seed=None, timeout=20, max_retries=None, names={}) as service,
+        service.client.chat("hi") as stream,
+    ):
+        assert next(stream) == "ready "
+        assert stream.stream_id is not None
+        service.say(stream.stream_id, "once")
+        service.say(stream.stream_id, "stop")
+        assert "".join(stream) == "once stop "
+    assert capsys.readouterr().err == "> once\n> stop\n"
+
+
+def test_a_message_that_may_have_arrived_is_not_called_unsent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with connect(
+        "http://127.0.0.1:9", None, seed=None, timeout=1, max_retries=0, names={}
+    ) as service:
+        service.say("0a0a0a0a-0000-4000-8000-00000000000a", "hello")
+    assert "\nPerhaps not sent: no answer to POST " in capsys.readouterr().err
 
 
 def test_ctrl_z_gives_the_lines_back_to_the_shell(url: str) -> None:
