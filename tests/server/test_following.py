@@ -342,7 +342,7 @@ async def test_closing_between_two_answers_ends_it(serve: Serve) -> None:
         await answers(following, 1)
         await following.aclose()
         with pytest.raises(CAPConnectionError, match="the conversation was closed"):
-            await anext(following)
+            await asyncio.wait_for(anext(following), LIMIT)
 
 
 def test_a_reader_that_waits_counts(serve: Serve) -> None:

@@ -108,12 +108,8 @@ class ServicePartner:
         while (stream_id := _next_stream(end)) is not None:
             print_dimmed("The agent did not read your message in time. It answers it now.")
             with service.client.follow_conversation(session, after) as following:
-                packets, later = _packets_of(following, stream_id), list[Packet]()
-                try:
-                    asks = show_begun(service, stream_id, packets, later, reader, as_json=as_json)
-                finally:
-                    received += later
-            end, after = later[-1].p, following.position
+                asks = show_begun(service, stream_id, following, received, reader, as_json=as_json)
+            end, after = received[-1].p, following.position
         return asks
 
     def start_over(self) -> None:
@@ -199,8 +195,9 @@ def _next_stream(end: object) -> UUID | None:
     return None
 
 
-def _packets_of(following: Iterable[Packet], stream_id: UUID) -> Iterator[Packet]:
-    for packet in following:
+def packets_of(stream_id: UUID, packets: Iterable[Packet]) -> Iterator[Packet]:
+    """Yield the packets of one answer of a conversation."""
+    for packet in packets:
         if packet.stream_id == stream_id:
             yield packet
             if packet.is_last:
@@ -252,13 +249,12 @@ def show_begun(
     *,
     as_json: bool,
 ) -> bool:
-    """Show the packets of an answer that runs anyway; Ctrl-C stops its agent. As `show_answer`."""
+    """Show an answer of a conversation; Ctrl-C stops its agent. Returns as `show_answer`."""
+    stop, answer = partial(service.cancel, stream_id), packets_of(stream_id, packets)
     with ThreadPoolExecutor(1) as sending:
-        output = open_output(
-            as_json=as_json, status=lambda: typed_line(reader, service, stream_id, sending)
-        )
-        stop = partial(service.cancel, stream_id)
-        return show_answer(service, packets, stop, PacketPresenter(output), received)
+        typed = partial(typed_line, reader, service, stream_id, sending)
+        presenter = PacketPresenter(open_output(as_json=as_json, status=typed))
+        return show_answer(service, answer, stop, presenter, received)
 
 
 def typed_line(

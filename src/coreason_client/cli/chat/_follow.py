@@ -1,7 +1,7 @@
 """Follows a conversation: shows what others ask there, and the answers."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from queue import Empty, SimpleQueue
 from time import sleep
@@ -12,7 +12,7 @@ from coreason_manifest.definitions.presentation import Packet
 from ..exits import Failure, report_error
 from ..output import open_output, print_dimmed, print_stdout
 from ..prompt import LineReader
-from ._answer import explained, show_begun
+from ._answer import explained, packets_of, show_begun
 from ._packets import PacketPresenter, message_of, text_of
 from ._service import ChatService
 
@@ -29,7 +29,7 @@ def follow(service: ChatService, conversation: str, *, as_json: bool) -> None:
     try:
         with explained(service.url), service.client.follow_conversation(conversation) as packets:
             for first in packets:
-                answer = _answer(first, packets)
+                answer = packets_of(first.stream_id, chain([first], packets))
                 with PacketPresenter(open_output(as_json=as_json)) as presenter:
                     left = _show_until_ctrl_c(answer, presenter)
                 if left:
@@ -52,14 +52,6 @@ def _show_until_ctrl_c(answer: Iterator[Packet], presenter: PacketPresenter) -> 
     except KeyboardInterrupt:
         return True
     return False
-
-
-def _answer(first: Packet, following: Iterable[Packet]) -> Iterator[Packet]:
-    """Yield the packets of the answer that begins with one."""
-    for packet in chain([first], following):
-        yield packet
-        if packet.is_last:
-            return
 
 
 class OtherTurns:
@@ -128,11 +120,9 @@ class OtherTurns:
             print_dimmed(f"What others ask here is no longer shown: {first}")
             return False
         self.question, received = message_of(first.p), list[Packet]()
-        answer, as_json = _answer(first, self._packets()), self._as_json
+        service, packets, as_json = self._service, chain([first], self._packets()), self._as_json
         try:
-            return show_begun(
-                *(self._service, first.stream_id, answer, received, reader), as_json=as_json
-            )
+            return show_begun(service, first.stream_id, packets, received, reader, as_json=as_json)
         finally:
             self.answer = text_of(received)
 
