@@ -231,9 +231,14 @@ class RetryBudget {
   }
 
   refill() {
+    this.restore();
+    this.losses = this.drains = 0;
+  }
+
+  /** Allows all retries; the delays grow on. */
+  restore() {
     this.failures = 0;
     this.firstLoss = null;
-    this.drains = 0;
   }
 
   /** Returns the delay; null if the server drains too often. */
@@ -246,8 +251,9 @@ class RetryBudget {
   afterLoss(asked, begun) {
     const { clock, maxRetries, reconnectFor } = this.#options;
     this.failures += 1;
+    this.losses += 1;
     this.firstLoss ??= clock();
-    const delay = this.#delay(this.failures, asked);
+    const delay = this.#delay(this.losses, asked);
     if (delay === null || this.failures <= maxRetries) return delay;
     const left = reconnectFor - (clock() - this.firstLoss);
     // The last attempt is made when time is up.
@@ -286,13 +292,13 @@ class Numbering {
   #rereads = 0; // with nothing above the furthest
   #furthest = 0;
 
-  constructor(position, expected, rewinds) {
+  constructor({ position, expected, rewinds, after = "" }) {
     this.#start = position;
     this.#expected = expected;
     this.#rewinds = rewinds;
     this.streamId = position?.streamId ?? null;
     this.seq = position?.seq ?? -1;
-    this.lastEventId = position?.lastEventId ?? "";
+    this.lastEventId = position?.lastEventId ?? after;
   }
 
   get position() {
@@ -393,7 +399,7 @@ export class ResumeMachine {
   constructor(attempt, options = {}) {
     this.#attempt = attempt;
     this.#options = { redact: (text) => text, attempts: 0, ...DEFAULTS, ...options };
-    this.#numbering = new Numbering(options.position, options.expected ?? null, options.rewinds);
+    this.#numbering = new Numbering(options);
     this.#budget = new RetryBudget(this.#options);
     this.attempts = this.#options.attempts;
   }
@@ -446,6 +452,7 @@ export class ResumeMachine {
     this.trace("open", { status, ...ids });
     if (status !== 200 || contentType(headers) !== EVENT_STREAM) return false;
     this.#state = "reading";
+    if (isText(this.#options.after)) this.#budget.restore();
     return true;
   }
 
@@ -464,7 +471,7 @@ export class ResumeMachine {
       }
     }
     details.retryAfter = retryAfter(headers, this.#options.now);
-    const { unary } = this.#options;
+    const { unary, after } = this.#options;
     const outcome = status === 204 && headers.get("x-stream-outcome");
     if (!unary && outcome && outcome !== "complete") {
       const error = { code: outcome, message: "the stream has ended with this error", severity: "FATAL" };
@@ -478,7 +485,7 @@ export class ResumeMachine {
       this.#state = "finished";
     } else if (status === 410 && parsed(body)?.type === POSITION_GONE && this.#startOver(message)) {
       return;
-    } else if (isCutOff(head, body) || (this.attempts > 1 && RETRIED_STATUSES.includes(status))) {
+    } else if (isCutOff(head, body) || ((this.attempts > 1 || after) && RETRIED_STATUSES.includes(status))) {
       this.#countLoss(message, details);
     } else {
       throw this.#error(status === 200 ? CAPProtocolError : CAPRuntimeError, message, details);
@@ -623,7 +630,7 @@ export class ResumeMachine {
     const asked = Math.max((details.retryAfter ?? 0) * 1000, this.#retryMs);
     // The server drains.
     let delay = endedCleanly && retryMs !== null ? this.#budget.afterDrain(asked) : null;
-    delay ??= this.#budget.afterLoss(asked, this.position !== null);
+    delay ??= this.#budget.afterLoss(asked, this.#numbering.cursor !== null);
     // A timer may fire early.
     if (this.timeLeft <= (delay || 10)) throw this.#expired(why, details);
     const attempt = this.#budget.failures;
@@ -1143,10 +1150,10 @@ export class CAPClient {
     }
     if (first.body) headers["Content-Type"] = "application/json";
     const before = after && readPosition(after);
-    const begin = before && (before.lastEventId ?? `${before.streamId}:${before.seq}`);
     const attempt = (cursor) =>
-      (cursor ??= begin) ? { ...first, headers: { ...headers, "Last-Event-ID": cursor } } : first;
+      cursor ? { ...first, headers: { ...headers, "Last-Event-ID": cursor } } : first;
     const redact = (text) => this.#sender.redact(text, own);
+    settings.after = conversation && (before ? before.lastEventId ?? `${before.streamId}:${before.seq}` : "");
     const expected = id && !request ? id.toLowerCase() : null;
     return new Kind({
       ...settings,

@@ -213,6 +213,29 @@ describe("followConversation", () => {
       new Set(["GET https://agent.example/conversations/a/b%20c/events"]));
   });
 
+  test("may be silent for long, and outlives a restart between two answers", async () => {
+    const idle = { chunks: [{ text: ":\n\n" }], seconds: 60 };
+    const down = [{ status: 503 }, ...Array(4).fill({ refused: "reset" })];
+    const { client, paper } = play([
+      ...Array(6).fill(idle), { chunks: ["w1", "close2"] }, ...down, { chunks: ["B:w1", "B:close2"] },
+    ], { maxRetries: undefined });
+    for await (const answer of client.followConversation("c")) {
+      assert.equal((await readAll(answer)).error, null);
+      if (answer.streamId === B) break;
+    }
+    assert.deepEqual(paper.waits, [0.5, 1, 2, 4, 8, 16, 0.5, 1, 2, 4, 8]);
+    assert.deepEqual(paper.cursors, [...Array(7).fill(null), ...Array(6).fill(`${A}:2`)]);
+  });
+
+  test("a conversation that was never reached is an error", async () => {
+    for (const [number, connection] of [[1, { status: 503 }], [4, { refused: "reset" }]]) {
+      const { client, paper } = play(Array(4).fill(connection), { maxRetries: undefined });
+      const { value: answer } = await client.followConversation("c").next();
+      assert.notEqual((await readAll(answer)).error, null);
+      assert.equal(paper.requests.length, number);
+    }
+  });
+
   test("begins after a position, also one of the Python client", async () => {
     for (const position of [at(1), { stream_id: A, seq: 1, cursor: `${A}:1` }, { stream_id: A, seq: 1 }]) {
       const { client, paper } = play([{ refused: "reset" }, { chunks: ["B:w1", "B:close2"] }]);

@@ -232,6 +232,21 @@ def test_a_call_is_approved_or_denied_with_buttons(serve: Serve, tabs: Tabs) -> 
         expect(buttons).to_have_count(0)
 
 
+def test_a_button_permits_only_the_call_that_it_shows(serve: Serve, tabs: Tabs) -> None:
+    """Somebody else has answered meanwhile, and the agent asks for another call."""
+    site = serve(ALL)
+    page = tabs.open(f"{site.url}#conversation=c")
+    ask(page, "delete")
+    wait_for(page, "done")
+    with CAPClient(site.url, "any") as client:
+        assert "approved: False" in client.ask("no", "c")
+        client.ask("delete", "c")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.get_by_test_id("answer").last).to_contain_text("The server refused")
+        assert "approved: False" in client.ask("no", "c")  # it is still open
+    tabs.problems.clear()  # the browser reports a status of 404 and of 409
+
+
 def test_a_question_is_shown_as_it_is_written_also_after_a_reload(serve: Serve, tabs: Tabs) -> None:
     """The user may permit what it says."""
     page = tabs.open(serve(ALL).url)
@@ -315,6 +330,23 @@ def test_what_another_page_and_a_program_ask_appears(serve: Serve, tabs: Tabs) -
     page.get_by_role("button", name="New").click()
     expect(page.get_by_test_id("question")).to_have_count(0)
     assert "#" not in page.url
+
+
+@pytest.mark.parametrize("status", [410, 503])
+def test_others_are_shown_again_after_a_restart(serve: Serve, tabs: Tabs, status: int) -> None:
+    """The server may start, or may have lost the last answer."""
+    site = serve(ALL, on_busy="wait")
+    paths = "**/conversations/**"
+    tabs.context.route(paths, lambda route: route.fulfill(status=status), times=1)
+    with CAPClient(site.url, "any") as client:
+        asked = client.chat("deaf", "c")
+        assert next(asked) == "begun"
+        page = tabs.open(f"{site.url}#conversation=c", None)
+        expect(page.get_by_test_id("question")).to_have_text("deaf")
+        site.gate.set()
+        assert list(asked) == []
+    wait_for(page, "done")
+    tabs.problems.clear()  # the browser reports the status
 
 
 def test_an_agent_without_an_order_shows_only_what_is_asked_here(serve: Serve, tabs: Tabs) -> None:

@@ -192,6 +192,7 @@ def machine_for(
     deadline: float | None = None,
     proxy: str | None = None,
     rewinds: bool = False,
+    after: str | None = None,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> ResumeMachine:
     def attempt(cursor: str | None) -> Request:
@@ -218,6 +219,7 @@ def machine_for(
         deadline=deadline,
         proxy_for=lambda url: proxy,
         rewinds=rewinds,
+        after=after,
         clock=clock,
     )
 

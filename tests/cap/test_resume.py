@@ -276,3 +276,42 @@ def test_packets_narrow_by_type(play: Play) -> None:
             case ClosePacket():
                 kinds.append("closed")
     assert kinds == ["w1 ", "closed"]
+
+
+# The next answer of a conversation
+
+
+IDLE = Connection([b":\n\n"], seconds=60)
+DOWN = Connection(refused=LOST)
+
+
+@pytest.mark.proves("R35e")
+@pytest.mark.parametrize("after", ["", f"{A}:9"])
+def test_a_conversation_may_be_silent_for_long(play: Play, after: str) -> None:
+    """Each response that is accepted restores the retries; the delay grows."""
+    outcome = play(*[IDLE] * 6, sends(*words(1), close(2)), after=after, reconnect_for=30)
+    assert outcome.seqs == [1, 2]
+    assert outcome.network.cursors == [after or None] * 7
+    assert outcome.network.delays == [0.5, 1, 2, 4, 8, 16]
+
+
+@pytest.mark.proves("R35e")
+@pytest.mark.parametrize("after", ["", f"{A}:9"])
+def test_a_follower_outlives_a_restart_between_two_answers(play: Play, after: str) -> None:
+    known = after or f"{A}:8"
+    first = [] if after else [Connection([f"id: {known}\n\n".encode()])]
+    down = [status(503), DOWN, DOWN, DOWN, DOWN]
+    last = sends(*words(1), close(2))
+    outcome = play(*first, *down, last, after=after, reconnect_for=30)
+    assert outcome.seqs == [1, 2]
+    assert outcome.network.cursors == [*([None] if first else []), *[known] * 6]
+
+
+@pytest.mark.proves("R35e")
+def test_a_conversation_that_was_never_reached_is_an_error(play: Play) -> None:
+    assert raised(play(status(503), after=""), CAPRuntimeError).status_code == 503
+    assert raised(play(*[DOWN] * 4, after="", reconnect_for=30), CAPConnectionError).attempts == 4
+    gone = play(status(404), after=f"{A}:9", reconnect_for=30)
+    assert raised(gone, CAPRuntimeError).status_code == 404
+    refused = play(*[status(503)] * 4, after=f"{A}:9")
+    assert raised(refused, CAPConnectionError).status_code == 503

@@ -163,6 +163,30 @@ def test_the_prompt_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
     assert talk.emulator.text.count("begun") == 2
 
 
+def test_the_prompt_goes_on_after_the_server_has_lost_its_answers(tmp_path: Path) -> None:
+    """The default store is in memory, so the last position is gone after a restart."""
+    (tmp_path / "shared.py").write_text(AGENT)
+    options = ("--inbox", "--on-busy", "wait", "--port")
+    with Process("serve", "shared:agent", *options, "0", cwd=tmp_path) as process:
+        [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", process.expect("}'\n"))
+        with Session("chat", "--url", url, "--conversation", "c") as talk:
+            talk.at_prompt()
+            _talk_until_seen(talk, url, "")
+            with CAPClient(url, "k") as other:
+                next(other.chat("wait", "c"))
+                talk.sees("> wait\n\nbegun")
+            process.signal(signal.SIGKILL)
+            process.wait()
+            port = url.rpartition(":")[2]
+            with Process("serve", "shared:agent", *options, port, cwd=tmp_path) as again:
+                again.expect("}'\n")
+                talk.sees("error: GET")  # the rest of an answer is gone
+                _talk_until_seen(talk, url, ")\n\n")
+            talk.send("\x04")
+            assert talk.end(press="\x04") == 0
+    assert "no longer shown" not in talk.emulator.text
+
+
 def _talk_until_seen(talk: Session, url: str, before: str) -> None:
     """Ask in a program, and wait until the terminal shows all of it."""
     with CAPClient(url, "k") as other:

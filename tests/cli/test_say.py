@@ -1,5 +1,6 @@
 """`/say`: messages to an agent while it answers, typed on a real terminal."""
 
+import json
 import re
 import shlex
 import termios
@@ -13,6 +14,7 @@ import pytest
 from coreason_client import CAPClient
 from coreason_client.cli.chat._service import connect
 from coreason_client.server import AgentApp, running
+from coreason_client.testing import ChaosProxy, ConnectionPlan
 from tests.server.test_inbox import talking
 
 from .command import Process, coreason_here
@@ -42,6 +44,11 @@ AGENT = textwrap.dedent(
             while not await stream.inbox._store.messages():  # they have arrived, and stay unread
                 await asyncio.sleep(0.02)
             await stream.write("and ended")
+        elif asked == "fails":
+            await stream.write("begun ")
+            while not await stream.inbox._store.messages():
+                await asyncio.sleep(0.02)
+            raise RuntimeError("as told")
         elif asked == "ask":
             call = await stream.tool_call("delete", {"path": "x"})
             await stream.ask("May I call delete?", call_id=call)
@@ -83,8 +90,22 @@ def test_what_the_agent_did_not_read_is_answered_next(tmp_path: Path) -> None:
             talk.send("/say are you there?\r")
             talk.sees("The agent did not read your message in time. It answers it now.")
             talk.sees("You asked are you there?")
+            talk.say("fails")
+            talk.sees("fails\nbegun")
+            talk.send("/say talk\r")
+            talk.sees("error: ")
+            talk.sees("> talk\n\nbegun")
+            talk.send("/say stop\r")  # to the answer that followed
+            talk.sees("Heard stop.")
+            talk.say(f"/save {tmp_path / 'turns.json'}")
+            talk.sees("Saved 2 messages")
             talk.at_prompt()
             talk.send("\x04")
+    saved = json.loads((tmp_path / "turns.json").read_text())["turns"]
+    assert [(one["question"], one["answer"]) for one in saved] == [
+        ("deaf", "begun and ended\n\nYou asked are you there?: ."),
+        ("fails", "begun\n\nbegun \n\nHeard stop."),
+    ]
 
 
 def test_a_message_goes_to_the_running_agent_and_other_lines_wait(url: str) -> None:
@@ -168,6 +189,33 @@ def test_a_message_after_the_end_says_why_it_was_not_sent(
         service.say(stream.stream_id, "late")
     told = capsys.readouterr().err
     assert told == "> stop\n> late\nNot sent: The stream has ended: send a new request.\n"
+
+
+def test_a_message_whose_response_is_lost_is_sent_again_and_heard_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with (
+        running(AgentApp(talking, inbox=True)) as server,
+        ChaosProxy(server.url, plan=[ConnectionPlan(), ConnectionPlan("reset", 10)]) as proxy,
+        connect(proxy.url, None, seed=None, timeout=20, max_retries=None, names={}) as service,
+        service.client.chat("hi") as stream,
+    ):
+        assert next(stream) == "ready "
+        assert stream.stream_id is not None
+        service.say(stream.stream_id, "once")
+        service.say(stream.stream_id, "stop")
+        assert "".join(stream) == "once stop "
+    assert capsys.readouterr().err == "> once\n> stop\n"
+
+
+def test_a_message_that_may_have_arrived_is_not_called_unsent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with connect(
+        "http://127.0.0.1:9", None, seed=None, timeout=1, max_retries=0, names={}
+    ) as service:
+        service.say("0a0a0a0a-0000-4000-8000-00000000000a", "hello")
+    assert "\nPerhaps not sent: no answer to POST " in capsys.readouterr().err
 
 
 def test_ctrl_z_gives_the_lines_back_to_the_shell(url: str) -> None:

@@ -83,9 +83,16 @@ MUTANTS = (
     Mutant(
         "a refused message is not reported at the terminal",
         f"{_CLI}/chat/_service.py",
-        'print_stderr(f"Not sent: ',
-        'str(f"Not sent: ',
+        "print_stderr(f\"{'Not' if",
+        "str(f\"{'Not' if",
         ("tests/cli/test_say.py::test_a_message_after_the_end_says_why_it_was_not_sent",),
+    ),
+    Mutant(
+        "a lost answer ends what others ask at the prompt",
+        f"{_CLI}/chat/_follow.py",
+        "                if not is_gone:\n",
+        "                if True:\n",
+        ("tests/cli/test_following.py",),
     ),
     Mutant(
         "the URL of the example is not quoted",

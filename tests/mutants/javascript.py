@@ -19,6 +19,12 @@ def _page(name: str, old: str, new: str) -> Mutant:
 
 MUTANTS = (
     _client(
+        "in JavaScript, a conversation that is silent for long is given up",
+        "if (isText(this.#options.after)) this.#budget.restore();",
+        "",
+        "client",
+    ),
+    _client(
         "in JavaScript, another origin gets the credentials",
         "    .filter(([name]) => SAFE_HEADERS.includes(name.toLowerCase()));",
         "    .filter(() => true);",

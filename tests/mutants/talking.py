@@ -316,9 +316,30 @@ MUTANTS = (
     ),
     Mutant(
         "following a conversation does not continue at the position",
-        "coreason_client/cap/_protocol.py",
-        "last = begin if cursor is None else cursor",
-        "last = cursor",
+        "coreason_client/cap/_resume.py",
+        "self._numbering.set_id(after.encode())",
+        "pass",
+        (_FOLLOWING,),
+    ),
+    Mutant(
+        "a conversation that is silent for long is given up",
+        "coreason_client/cap/_resume.py",
+        "self._connections.budget.restore_retries()",
+        "pass",
+        ("tests/cap/test_resume.py",),
+    ),
+    Mutant(
+        "a follower gives up at a 503 after an answer",
+        "coreason_client/cap/_resume.py",
+        "(self._after or connections.attempts > 1)",
+        "connections.attempts > 1",
+        ("tests/cap/test_resume.py",),
+    ),
+    Mutant(
+        "a follower that is closed between two answers goes on",
+        "coreason_client/cap/_streams_async.py",
+        "if self._closed:  # perhaps",
+        "if False:  # perhaps",
         (_FOLLOWING,),
     ),
     Mutant(

@@ -15,6 +15,7 @@ from coreason_client import (
     AsyncCAPClient,
     AsyncConversationStream,
     CAPClient,
+    CAPConnectionError,
     CAPRuntimeError,
     Position,
 )
@@ -332,6 +333,29 @@ async def test_another_principal_follows_only_its_own(serve: Serve) -> None:
         position = await asked(anna, "secret")
         with pytest.raises(CAPRuntimeError, match="have been deleted"):
             await anext(bob.follow_conversation(ID, position))
+
+
+@aio
+async def test_closing_between_two_answers_ends_it(serve: Serve) -> None:
+    """It does not begin to wait for the next answer."""
+    peer = serve(speak, on_busy="wait")
+    with CAPClient(str(peer.http.base_url), "k") as sync:
+        position = sync.chat("zero", ID)
+        assert list(position)
+        await asyncio.to_thread(sync.ask, "one", ID)
+        last = sync.follow_conversation(ID, position.position)
+        while not next(last).is_last:
+            pass
+        last.close()
+        with pytest.raises(CAPConnectionError, match="closed; use follow_conversation") as closed:
+            next(last)
+        assert closed.value.position == last.position
+    async with client_of(peer) as client:
+        following = client.follow_conversation(ID, position.position)
+        await answers(following, 1)
+        await following.aclose()
+        with pytest.raises(CAPConnectionError, match="the conversation was closed"):
+            await asyncio.wait_for(anext(following), LIMIT)
 
 
 def test_a_reader_that_waits_counts(serve: Serve) -> None:

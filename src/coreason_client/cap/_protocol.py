@@ -156,15 +156,14 @@ class Endpoint:
         """Return the machine that reads the answer after a position in a conversation."""
         fixed = self._headers({"Accept": "text/event-stream", "Cache-Control": "no-cache"}, headers)
         url = f"{self.base_url}/conversations/{quote(str(conversation_id))}/events"
-        begin = None if after is None else after.cursor or f"{after.stream_id}:{after.seq}"
+        begin = "" if after is None else after.cursor or f"{after.stream_id}:{after.seq}"
         timeouts = self._timeouts(timeout)
 
         def attempt(cursor: str | None) -> Request:
-            last = begin if cursor is None else cursor
-            sent = fixed if last is None else {**fixed, "Last-Event-ID": last}
+            sent = fixed if cursor is None else {**fixed, "Last-Event-ID": cursor}
             return Request("GET", url, sent, b"", timeouts)
 
-        return self._machine(attempt, fixed)
+        return self._machine(attempt, fixed, after=begin)
 
     def _machine(
         self,

@@ -19,6 +19,8 @@ in `_connections`. The rules, by their numbers in `docs/decisions.md`:
   and a closed client are final.
 * Budget (7, 35). It limits losses in a row without a new packet; see `RetryBudget`. Only a DELTA
   or an EVENT packet refills it. The delay doubles, and is at least what the server asks for.
+* Conversations (35). One that is followed may be silent for days, so each accepted response
+  restores the retries, and the delay grows on. After a position the first attempt is a reconnect.
 * Deadline. A limit on the whole answer; heartbeats and reconnects do not extend it.
 * Statuses (8, 9). First attempt: anything but a 200 event stream is an error. Reconnect:
   retryable statuses, and a 200 of another type, count as a loss; the rest is final. A 204 for a
@@ -84,8 +86,9 @@ class ResumeMachine:
     `attempt(cursor)` builds the request for a connection; the cursor is None on the first one.
     `position` is where to continue a stream that was begun elsewhere; `complete` means that it was
     read to its end there, and `error` is the fatal error that ended it there. With `rewinds` the
-    stream is read again from its start if the server has lost packets. `deadline` limits the whole
-    answer, in seconds from the first request. `redact` removes credentials from text that the
+    stream is read again from its start if the server has lost packets. `after` is given for the
+    next answer of a conversation: the event id after which it begins, or "". `deadline` limits the
+    whole answer, in seconds from the first request. `redact` removes credentials from text that the
     server sent, and `proxy_for` returns the proxy for a URL. `jitter` returns numbers from 0 to 1,
     `now` the Unix time and `clock` monotonic seconds; tests replace them.
 
@@ -102,6 +105,7 @@ class ResumeMachine:
         complete: bool = False,
         error: StreamError | None = None,
         rewinds: bool = False,
+        after: str | None = None,
         max_retries: int = 3,
         reconnect_for: float = 0.0,
         deadline: float | None = None,
@@ -118,12 +122,15 @@ class ResumeMachine:
             backoff, max_retries, reconnect_for=reconnect_for, jitter=jitter, clock=clock
         )
         self._attempt = attempt
+        self._after = after
         self._strict_sequence = strict_sequence
         self._gaps_are_legal = False
         self._now = now
         self.stream_error = error
         self.text_only = False
         self._numbering = Numbering(position, rewinds=rewinds)
+        if after:
+            self._numbering.set_id(after.encode())
         self._connections = Connections(
             budget, max_event_bytes=max_event_bytes, deadline=deadline, clock=clock
         )
@@ -163,7 +170,8 @@ class ResumeMachine:
 
     def ended_early(self, why: str) -> CAPConnectionError:
         """Return the error for reading a stream that was closed or has failed."""
-        return self._errors.make(CAPConnectionError, f"{why}; use resume() to continue it")
+        call = "resume()" if self._after is None else "follow_conversation() with its position"
+        return self._errors.make(CAPConnectionError, f"{why}; use {call} to continue it")
 
     # Steps
 
@@ -190,6 +198,8 @@ class ResumeMachine:
         if head.status != 200 or head.content_type != "text/event-stream":
             return False
         self._connections.read()
+        if self._after is not None:
+            self._connections.budget.restore_retries()
         return True
 
     def refused(self, head: ResponseHead, body: bytes) -> None:
@@ -221,7 +231,7 @@ class ResumeMachine:
             connections.settle()
             return
         message = self._errors.describe_response(head, body)
-        if connections.attempts > 1 and (head.status == 200 or head.status in RETRIED_STATUSES):
+        if (self._after or connections.attempts > 1) and head.status in {200, *RETRIED_STATUSES}:
             self._count_loss(message, details)
             return
         kind = CAPProtocolError if head.status == 200 else CAPRuntimeError
@@ -411,7 +421,7 @@ class ResumeMachine:
         """
         connections = self._connections
         asked = connections.server_delay(details.server_delay)
-        begun = self._numbering.stream_id is not None
+        begun = self._numbering.cursor is not None
         delay = connections.lose(asked, begun=begun, drained=drained)
         if connections.expires_within(delay):
             raise self._errors.expired(why, details) from details.cause

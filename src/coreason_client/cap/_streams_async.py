@@ -77,6 +77,7 @@ class AsyncConversationStream(AsyncClosing):
         self._follow = follow
         self._sender = sender
         self._before = after
+        self._closed = False
         self._answer = AsyncPacketStream(follow(after), None, sender)
 
     @property
@@ -89,6 +90,8 @@ class AsyncConversationStream(AsyncClosing):
 
     async def __anext__(self) -> Packet:
         while True:
+            if self._closed:  # perhaps between two answers
+                raise self._answer._machine.ended_early("the conversation was closed")
             try:
                 return await anext(self._answer)
             except StopAsyncIteration:
@@ -101,7 +104,11 @@ class AsyncConversationStream(AsyncClosing):
                 return failed
 
     async def aclose(self) -> None:
-        """Stop following and release the connection; may be called twice."""
+        """Stop following and release the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
+        self._closed = True
         await self._answer.aclose()
 
 

@@ -75,6 +75,7 @@ class ConversationStream(Closing):
         self._follow = follow
         self._sender = sender
         self._before = after
+        self._closed = False
         self._answer = PacketStream(follow(after), None, sender)
 
     @property
@@ -87,6 +88,8 @@ class ConversationStream(Closing):
 
     def __next__(self) -> Packet:
         while True:
+            if self._closed:  # perhaps between two answers
+                raise self._answer._machine.ended_early("the conversation was closed")
             try:
                 return next(self._answer)
             except StopIteration:
@@ -99,7 +102,11 @@ class ConversationStream(Closing):
                 return failed
 
     def close(self) -> None:
-        """Stop following and release the connection; may be called twice."""
+        """Stop following and release the connection; may be called twice.
+
+        While another thread or task is reading, its read ends with the next bytes.
+        """
+        self._closed = True
         self._answer.close()
 
 

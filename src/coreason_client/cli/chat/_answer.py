@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -27,14 +27,14 @@ from coreason_manifest.definitions.message import (
     TextPart,
     UriPart,
 )
-from coreason_manifest.definitions.presentation import Packet
+from coreason_manifest.definitions.presentation import Packet, StreamError
 from coreason_manifest.definitions.request import AgentRequest
 from coreason_manifest.definitions.session import SessionContext
 
 from .._attached import Attached, FileText, file_content, type_of_name
 from .._conversation import Others
 from .._text import encodable
-from ..exits import ExitCode, Failure
+from ..exits import ExitCode, Failure, report_error
 from ..output import open_output, print_dimmed
 from ..prompt import LineReader, typed_row
 from ._packets import PacketPresenter, text_of
@@ -83,9 +83,8 @@ class ServicePartner:
     def ask(self, text: str, attached: Sequence[Attached], reader: LineReader | None) -> bool:
         """Ask, and show the answer; returns and raises as `ask`."""
         received: list[Packet] = []
-        message, service, as_json = chat_message(text, attached), self._service, self._as_json
         try:
-            asks = ask(service, message, self._session, received, as_json=as_json, reader=reader)
+            asks = self._ask(chat_message(text, attached), received, reader)
             self._can_continue = True
             return asks
         except KeyboardInterrupt:
@@ -94,6 +93,24 @@ class ServicePartner:
             raise
         finally:
             self.answer = text_of(received)
+
+    def _ask(self, message: ChatMessage, received: list[Packet], reader: LineReader | None) -> bool:
+        """Show the answer, and then the one to what its agent was told and did not read."""
+        service, session, as_json = self._service, self._session, self._as_json
+        try:
+            asks, after = ask(service, message, session, received, as_json=as_json, reader=reader)
+            end: object = received[-1].p
+        except CAPRuntimeError as error:
+            if reader is None or _next_stream(error.stream_error) is None:
+                raise
+            report_error(error)
+            asks, end, after = False, error.stream_error, error.position
+        while (stream_id := _next_stream(end)) is not None:
+            print_dimmed("The agent did not read your message in time. It answers it now.")
+            with service.client.follow_conversation(session, after) as following:
+                asks = show_begun(service, stream_id, following, received, reader, as_json=as_json)
+            end, after = received[-1].p, following.position
+        return asks
 
     def start_over(self) -> None:
         """Start a new conversation, in which nobody else can be."""
@@ -118,8 +135,8 @@ def ask(
     *,
     as_json: bool,
     reader: LineReader | None = None,
-) -> bool:
-    """Ask, and show the answer as it arrives; return True if it ends with a question.
+) -> tuple[bool, Position | None]:
+    """Ask, and show the answer as it arrives; return if it ends with a question, and its position.
 
     With a proxy, check that nothing of it was lost. `received` gets the packets of the answer.
 
@@ -131,7 +148,7 @@ def ask(
 
     def status() -> str:
         happened = interruptions(service.cuts() - cuts_before, service.kills() - kills_before)
-        typed = "" if reader is None else typed_line(reader, service, _id_of(packets), sending)
+        typed = typed_line(reader, service, _id_of(packets), sending)
         return "\n".join(filter(None, [happened, typed]))
 
     presenter = PacketPresenter(output := open_output(as_json=as_json, status=status))
@@ -142,14 +159,13 @@ def ask(
         explained(service.url),
     ):
         asks = show_answer(service, packets, partial(_stop, service, packets), presenter, received)
-    asks |= _show_next(service, conversation, packets.position, received, as_json=as_json)
     if service.proxy is not None:
         cuts, kills = service.cuts() - cuts_before, service.kills() - kills_before
         delivery = compare(received, service.read_directly(request))
         presenter.report(delivery.summary(cuts, packets.reconnects, kills))
         if delivery.same_stream and not delivery.intact:
             raise Failure("the answer received differs from the one logged", ExitCode.PROTOCOL)
-    return asks
+    return asks, packets.position
 
 
 @contextmanager
@@ -170,29 +186,18 @@ def explained(url: str) -> Iterator[None]:
         raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
 
 
-def _show_next(
-    service: ChatService,
-    conversation: str,
-    after: Position | None,
-    received: Sequence[Packet],
-    *,
-    as_json: bool,
-) -> bool:
-    """Show the answer to what the agent was told and did not read, if any; as `ask`."""
-    end = received[-1].p if received else None
-    named = end.get("next_stream") if isinstance(end, dict) else None
-    if named is None:
-        return False
-    stream_id = UUID(named)
-    print_dimmed("The agent did not read your message in time. It answers it now.")
-    presenter = PacketPresenter(open_output(as_json=as_json))
-    with service.client.follow_conversation(conversation, after) as following:
-        packets = _packets_of(following, stream_id)
-        return show_answer(service, packets, partial(service.cancel, stream_id), presenter, [])
+def _next_stream(end: object) -> UUID | None:
+    """Return the stream that an end names for what the agent was told and did not read."""
+    details = end.details if isinstance(end, StreamError) else end
+    if isinstance(details, dict):
+        with suppress(ValueError):
+            return UUID(str(details.get("next_stream")))
+    return None
 
 
-def _packets_of(following: Iterable[Packet], stream_id: UUID) -> Iterator[Packet]:
-    for packet in following:
+def packets_of(stream_id: UUID, packets: Iterable[Packet]) -> Iterator[Packet]:
+    """Yield the packets of one answer of a conversation."""
+    for packet in packets:
         if packet.stream_id == stream_id:
             yield packet
             if packet.is_last:
@@ -235,14 +240,31 @@ def show_answer(
     return presenter.asks
 
 
+def show_begun(
+    service: ChatService,
+    stream_id: UUID,
+    packets: Iterable[Packet],
+    received: list[Packet],
+    reader: LineReader | None,
+    *,
+    as_json: bool,
+) -> bool:
+    """Show an answer of a conversation; Ctrl-C stops its agent. Returns as `show_answer`."""
+    stop, answer = partial(service.cancel, stream_id), packets_of(stream_id, packets)
+    with ThreadPoolExecutor(1) as sending:
+        typed = partial(typed_line, reader, service, stream_id, sending)
+        presenter = PacketPresenter(open_output(as_json=as_json, status=typed))
+        return show_answer(service, answer, stop, presenter, received)
+
+
 def typed_line(
-    reader: LineReader, service: ChatService, stream_id: UUID | str | None, sending: Executor
+    reader: LineReader | None, service: ChatService, stream_id: UUID | str | None, sending: Executor
 ) -> str:
     """Return the line that is typed during an answer, for the row below it.
 
     `sending` sends messages to the agent in another thread.
     """
-    if stream_id is None:  # nobody can be told anything yet
+    if reader is None or stream_id is None:  # nobody can be told anything yet
         return ""
     return typed_row(reader, lambda text: sending.submit(service.say, stream_id, text))
 

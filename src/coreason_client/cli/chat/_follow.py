@@ -1,9 +1,7 @@
 """Follows a conversation: shows what others ask there, and the answers."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable, Iterator
 from itertools import chain
 from queue import Empty, SimpleQueue
 from time import sleep
@@ -14,11 +12,11 @@ from coreason_manifest.definitions.presentation import Packet
 from ..exits import Failure, report_error
 from ..output import open_output, print_dimmed, print_stdout
 from ..prompt import LineReader
-from ._answer import explained, show_answer, typed_line
+from ._answer import explained, packets_of, show_begun
 from ._packets import PacketPresenter, message_of, text_of
 from ._service import ChatService
 
-_NOT_ORDERED = 404
+_NOT_ORDERED, _GONE = 404, 410
 _RETRY_SECONDS = 3.0
 
 
@@ -31,7 +29,7 @@ def follow(service: ChatService, conversation: str, *, as_json: bool) -> None:
     try:
         with explained(service.url), service.client.follow_conversation(conversation) as packets:
             for first in packets:
-                answer = _answer(first, packets)
+                answer = packets_of(first.stream_id, chain([first], packets))
                 with PacketPresenter(open_output(as_json=as_json)) as presenter:
                     left = _show_until_ctrl_c(answer, presenter)
                 if left:
@@ -56,14 +54,6 @@ def _show_until_ctrl_c(answer: Iterator[Packet], presenter: PacketPresenter) -> 
     return False
 
 
-def _answer(first: Packet, following: Iterable[Packet]) -> Iterator[Packet]:
-    """Yield the packets of the answer that begins with one."""
-    for packet in chain([first], following):
-        yield packet
-        if packet.is_last:
-            return
-
-
 class OtherTurns:
     """Reads a conversation in a thread, for a prompt that gives way to what others ask there."""
 
@@ -81,20 +71,26 @@ class OtherTurns:
 
     def _read(self, interrupt: Callable[[], None]) -> None:
         after: Position | None = None
+        last: Packet | None = None
         while True:
             following = self._service.client.follow_conversation(self._conversation, after)
             try:
-                for packet in following:
-                    self._queue.put(packet)
+                for last in following:
+                    self._queue.put(last)
                     interrupt()
             except CAPConnectionError:  # a prompt may wait for longer than a client tries
                 after = following.position
-                sleep(_RETRY_SECONDS)
             except CAPError as error:
-                if error.status_code != _NOT_ORDERED:  # such an agent has no order to follow
+                is_gone = error.status_code == _GONE  # after a restart, or a long time
+                is_over = last is None or last.is_last
+                # An agent without an order has nothing to follow.
+                if not is_over or error.status_code not in (_NOT_ORDERED, _GONE):
                     self._queue.put(error)
                     interrupt()
-                return
+                if not is_gone:
+                    return
+                after = last = None
+            sleep(_RETRY_SECONDS)
 
     def waiting(self) -> bool:
         """Return True if there is something to show; packets of shown answers are dropped."""
@@ -107,7 +103,9 @@ class OtherTurns:
         return True
 
     def _was_shown(self, found: Packet | CAPError) -> bool:
-        return not isinstance(found, CAPError) and str(found.stream_id) in self._service.shown
+        if isinstance(found, CAPError):  # the answer that is gone was one of this prompt
+            return found.status_code == _GONE
+        return str(found.stream_id) in self._service.shown
 
     def show(self, reader: LineReader) -> bool:
         """Show the answer that is there; Ctrl-C stops its agent. True if it ends with a question.
@@ -121,19 +119,12 @@ class OtherTurns:
         if first is None or isinstance(first, CAPError):
             print_dimmed(f"What others ask here is no longer shown: {first}")
             return False
-        service, stream_id, received = self._service, first.stream_id, list[Packet]()
-        self.question = message_of(first.p)
-        with ThreadPoolExecutor(1) as sending:
-            output = open_output(
-                as_json=self._as_json,
-                status=lambda: typed_line(reader, service, stream_id, sending),
-            )
-            stop = partial(service.cancel, stream_id)
-            try:
-                answer = _answer(first, self._packets())
-                return show_answer(service, answer, stop, PacketPresenter(output), received)
-            finally:
-                self.answer = text_of(received)
+        self.question, received = message_of(first.p), list[Packet]()
+        service, packets, as_json = self._service, chain([first], self._packets()), self._as_json
+        try:
+            return show_begun(service, first.stream_id, packets, received, reader, as_json=as_json)
+        finally:
+            self.answer = text_of(received)
 
     def _packets(self) -> Iterator[Packet]:
         while True:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 from coreason_manifest.definitions.presentation import (
@@ -153,8 +154,9 @@ def message_of(event: object) -> str:
 
 
 def text_of(packets: Iterable[Packet]) -> str:
-    """Return the text of an answer, without the parts that are void; a block is a paragraph."""
-    return "".join(map(_piece_of, valid_packets(packets))).strip()
+    """Return the text of answers, without the parts that are void; a block is a paragraph."""
+    answers = [valid_packets(one) for _, one in groupby(packets, lambda packet: packet.stream_id)]
+    return "\n\n".join("".join(map(_piece_of, one)).strip() for one in answers)
 
 
 def _piece_of(packet: Packet) -> str:

@@ -55,11 +55,13 @@ class ChatService:
         """Send a message to the agent that is answering; print it, and why it was not sent."""
         print_dimmed(f"> {text}")
         try:
-            self.direct.send(stream_id, text, timeout=_CALL_TIMEOUT)
+            client = self.client if self.proxy is None else self.direct
+            client.send(stream_id, text, timeout=_CALL_TIMEOUT)
         except CAPError as error:
             sentence = str(error).split(f"HTTP {error.status_code}: ")[-1]
-            no_inbox = "The agent takes no messages while it answers."
-            print_stderr(f"Not sent: {no_inbox if error.status_code == 404 else sentence}")
+            if error.status_code == 404:
+                sentence = "The agent takes no messages while it answers."
+            print_stderr(f"{'Not' if error.status_code else 'Perhaps not'} sent: {sentence}")
 
     def cuts(self) -> int:
         """Return the number of connections that the proxy has cut."""

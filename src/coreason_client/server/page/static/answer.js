@@ -92,7 +92,6 @@ export class Answer {
     for (; this.said[this.placed]?.after < seq; this.placed += 1) this.queue.push({ op: "SAID", p: this.said[this.placed] });
   }
 
-  /** Add a message of the user to the running answer. */
   say(message) {
     this.said.push(message);
     this.placeSaid();
@@ -187,7 +186,6 @@ export class Answer {
     for (const [id, call] of this.tools) call.stop(id === this.waitingCall ? "waits" : "stopped");
   }
 
-  /** Add an element below the answer. */
   addNotice(made) {
     this.foot.append(made);
   }

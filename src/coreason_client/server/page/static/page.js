@@ -216,7 +216,7 @@ function decide(approved, reason) {
   if (current?.running) return;
   const words = approved ? "yes" : ["no", reason].filter(Boolean).join(", ");
   const request = client.chatRequest(words, { sessionId: session.id, rewinds: true });
-  request.payload.metadata = { answer: { approved, reason } };
+  request.payload.metadata = { answer: { approved, reason, question_id: current.streamId } };
   ask(words, request);
 }
 
@@ -260,7 +260,7 @@ async function listen() {
   try {
     for await (const answer of client.followConversation(session.id)) await join(answer);
   } catch (error) {
-    if (!error.statusCode) return setTimeout(listen, 3_000); // the server may be restarted
+    if (![401, 404, 429].includes(error.statusCode)) return setTimeout(listen, 3_000); // a restart
     listening = false;
     tell(`What others ask is not shown: ${sentenceOf(error)}`);
   }

@@ -36,13 +36,12 @@ export class Session {
     }
   }
 
-  /** Keep the turns; each is an object with question, text, asked, streamId, lastSeq and said. */
+  /** Keep the turns. */
   save(turns) {
     this.turns = turns.slice(-MAX_TURNS).map((turn) => ({ ...turn, text: turn.text.slice(0, MAX_TEXT) }));
     this.write("conversation", { id: this.id, turns: this.turns });
   }
 
-  /** Begin a new conversation. */
   startOver(history) {
     history.replaceState(null, "", location.pathname + location.search);
     this.id = newId();
@@ -55,9 +54,7 @@ export class Session {
     this.write("key", keep ? key : null);
   }
 
-  /** Take the token and the stream from the fragment of the address; return the stream's id.
-   *
-   * A conversation stays there. The page shows what others ask in it. */
+  /** Take token and stream from the address, in which a conversation stays; return the stream's id. */
   takeFragment(location, history) {
     const fragment = new URLSearchParams(location.hash.slice(1));
     const token = fragment.get("token");

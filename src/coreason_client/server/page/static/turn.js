@@ -185,6 +185,6 @@ const TITLES = {
 
 function titleOf(error) {
   if (error?.statusCode === 401) return "The server wants another key";
-  if (error?.statusCode === 404 || error?.statusCode === 410) return "The server no longer has this answer";
+  if ([404, 410].includes(error?.statusCode)) return "The server no longer has this answer";
   return TITLES[error?.name] ?? "Something went wrong";
 }
