@@ -193,6 +193,14 @@ def some_calls_graph() -> Any:
     )
 
 
+def both_calls_graph() -> Any:
+    """LangChain's agent, with one question for two calls."""
+    asks = HumanInTheLoopMiddleware(interrupt_on={"delete": True})
+    return lambda checkpointer: create_agent(
+        Deleting(call={}), [delete], middleware=[asks], checkpointer=checkpointer
+    )
+
+
 def sent_graph() -> Any:
     """Two runs of one node at the same time, whose models say each word together."""
     together = asyncio.Barrier(2)
@@ -478,6 +486,7 @@ GRAPHS: dict[str, Any] = {
     "approval": (approval_graph, {}),
     "calls": (single_calls_graph, {}),
     "some": (some_calls_graph, {}),
+    "both": (both_calls_graph, {}),
     "interrupts": (interrupts_graph, {}),
     "shouted": (interrupts_graph, {"answer": shout}),
     "parallel": (parallel_graph, {}),

@@ -48,6 +48,7 @@ GRAPHS = (
     "json/plain/memory",
     "calls/plain/memory",
     "some/plain/memory",
+    "both/plain/memory",
     "shouted/plain/memory",
     "interrupts/plain/none",
     "parallel/durable/sqlite",
@@ -346,6 +347,21 @@ def test_a_question_belongs_to_the_call_with_its_arguments(graphs: dict[str, Ser
     assert question["call_id"] == "x"
     results = events(peer.ask(envelope("no: never")), "TOOL_RESULT")
     assert {one["call_id"]: one["is_error"] for one in results} == {"x": True, "y": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("both", {"path": "z"}), ("both", ["z"]), ("calls", ["z"])]
+)
+def test_other_arguments_that_fit_no_call_are_a_no(
+    graphs: dict[str, Served], name: str, arguments: Any
+) -> None:
+    peer, session = graphs[f"{name}/plain/memory"].peer, f"other {arguments}"
+    calls = events(peer.ask(envelope("go", session)), "TOOL_CALL")
+    answer = peer.ask(asking("", session, approved=True, arguments=arguments))
+    assert answer.last.p == {"reason": "complete"}
+    results = events(answer, "TOOL_RESULT")
+    assert [one["call_id"] for one in results] == [one["call_id"] for one in calls]
+    assert all(one["is_error"] for one in results)
 
 
 def test_a_thread_is_kept_when_another_conversation_answers(

@@ -53,14 +53,13 @@ def _default_answer(interrupt: Any, answered: AnsweredQuestion) -> Any:
     if not (actions := _actions(interrupt.value)):
         is_permission = (interrupt.response_schema or {}).get("type") == "boolean"
         return (not is_permission and (answered.arguments or answered.text)) or answered.approved
-    chosen: dict[str, Any] = {"type": "approve"}
-    if not answered.approved:
-        chosen = {"type": "reject", "message": answered.reason}
-    elif answered.arguments is not None and len(actions) == 1:
+    made: dict[str, Any] = {"type": "reject", "message": answered.reason}
+    if answered.approved and answered.arguments is None:
+        made = {"type": "approve"}
+    elif len(actions) == 1 and isinstance(answered.arguments, dict):
         action = {"name": actions[0]["name"], "args": answered.arguments}
-        chosen = {"type": "edit", "edited_action": action}
-    batch = {"decisions": [chosen] * len(actions)}
-    return batch if "action_requests" in interrupt.value else chosen
+        made = {"type": "edit", "edited_action": action}
+    return {"decisions": [made] * len(actions)} if "action_requests" in interrupt.value else made
 
 
 def as_agent(
