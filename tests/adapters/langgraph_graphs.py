@@ -201,6 +201,16 @@ def both_calls_graph() -> Any:
     )
 
 
+def mood_graph() -> Any:
+    """A graph that asks only if it is told to."""
+
+    def node(state: MessagesState) -> Any:
+        mood = interrupt("Sure?") if state["messages"][-1].text == "ask" else "good"
+        return {"messages": [AIMessage(f"It is {mood}.")]}
+
+    return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile
+
+
 def sent_graph() -> Any:
     """Two runs of one node at the same time, whose models say each word together."""
     together = asyncio.Barrier(2)
@@ -487,6 +497,7 @@ GRAPHS: dict[str, Any] = {
     "calls": (single_calls_graph, {}),
     "some": (some_calls_graph, {}),
     "both": (both_calls_graph, {}),
+    "mood": (mood_graph, {}),
     "interrupts": (interrupts_graph, {}),
     "shouted": (interrupts_graph, {"answer": shout}),
     "parallel": (parallel_graph, {}),
@@ -516,9 +527,10 @@ def agent(name: str, store: str) -> Any:
 def app(served: str) -> AgentApp:
     name, durable, store = served.split("/")
     log = SQLiteStreamLog(FOLDER / f"{served.replace('/', '-')}.streams")
-    protocols: dict[str, Any] = {"openai": True, "ag_ui": AGUI(interrupts=True), "api_keys": KEYS}
+    protocols: dict[str, Any] = {"openai": True, "ag_ui": AGUI(interrupts=True), "a2a": True}
     is_durable = durable == "durable"
-    return AgentApp(agent(name, store), agent_id=name, log=log, durable=is_durable, **protocols)
+    options: dict[str, Any] = {"log": log, "durable": is_durable, "api_keys": KEYS}
+    return AgentApp(agent(name, store), agent_id=name, **options, **protocols)
 
 
 def serve(names: str) -> None:

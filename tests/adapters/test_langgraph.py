@@ -14,6 +14,8 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from coreason_client import A2AClient
+from coreason_client.a2a import Message, TaskState
 from coreason_client.adapters.langgraph import as_agent
 from coreason_manifest.definitions.presentation import StreamPacket
 from tests.docs.blocks import parse
@@ -49,6 +51,7 @@ GRAPHS = (
     "calls/plain/memory",
     "some/plain/memory",
     "both/plain/memory",
+    "mood/durable/sqlite",
     "shouted/plain/memory",
     "interrupts/plain/none",
     "parallel/durable/sqlite",
@@ -364,6 +367,19 @@ def test_other_arguments_that_fit_no_call_are_a_no(
     assert all(one["is_error"] for one in results)
 
 
+def test_an_answer_to_a_question_that_the_graph_no_longer_asks(graphs: dict[str, Served]) -> None:
+    """A message that begins another task is no answer, and the graph starts again with it."""
+    http = graphs["mood/durable/sqlite"].peer.http
+    url, headers = f"{http.base_url}/a2a", {"Authorization": f"Bearer {KEYS[0]}"}
+    with A2AClient(url, headers=headers, timeout=SECONDS) as client:
+        asked: Any = client.send_message("ask")
+        other: Any = client.send_message(Message.user("go", context_id=asked.context_id))
+        late: Any = client.send_message("yes", reply_to=asked)
+    found = [task.status.state for task in (asked, other, late)]
+    assert found == [TaskState.INPUT_REQUIRED, TaskState.COMPLETED, TaskState.FAILED]
+    assert late.status.message.text == "The graph no longer waits for this."
+
+
 def test_a_thread_is_kept_when_another_conversation_answers(
     env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -535,8 +551,7 @@ for graph in (StateGraph(MessagesState), print):
 print(json.dumps({"errors": found}))
 """
     got = run_python(["-c", program], env, tmp_path, SECONDS, libraries())
-    rule = "graph must be a compiled graph of LangGraph"
-    assert got["errors"] == [f"{rule}: call its compile()", rule]
+    assert got["errors"] == ["graph must be a graph of LangGraph: call its compile()"] * 2
 
 
 def test_a_durable_application_refuses_a_graph_at_once(env: dict[str, str], tmp_path: Path) -> None:

@@ -37,7 +37,6 @@ from . import AgentFunction, imported, logger, named
 __all__ = ["as_agent"]
 
 _MODES: Final = ["messages", "updates", "custom", "checkpoints"]
-_NO_CHECKPOINTER: Final = "checkpointer_missing"
 _CANNOT_ASK = "The graph asks, and nobody can answer: compile it with a checkpointer."
 _NO_TEXT = "The graph has ended without text: readers get that of messages, see docs/langgraph.md."
 _INTERRUPTED = "This call was interrupted. It may or may not have taken effect."
@@ -87,8 +86,7 @@ def as_agent(
         ImportError: LangGraph is not installed.
     """
     if not isinstance(graph, imported("langgraph.pregel", "langgraph").Pregel):
-        hint = ": call its compile()" if hasattr(graph, "compile") else ""
-        raise ArgumentError("graph", f"must be a compiled graph of LangGraph{hint}", graph)
+        raise ArgumentError("graph", "must be a graph of LangGraph: call its compile()", graph)
 
     @refusing
     async def run_graph(request: ServiceRequest, stream: AgentStream) -> None:
@@ -195,7 +193,7 @@ class _GraphTurn:
                 if data["next"] and position != self.position:
                     return position, True, None, self.output.has_text
         if asks and not self.graph.checkpointer:
-            await self.stream.fail(_NO_CHECKPOINTER, _CANNOT_ASK)
+            await self.stream.fail("checkpointer_missing", _CANNOT_ASK)
         elif asks:
             # Of nodes that ran at the same time, the first one of the graph asks.
             [first, *_] = (await self.graph.aget_state(self.config)).interrupts
@@ -214,6 +212,9 @@ class _GraphTurn:
                 if interrupt.id == self.answered.state["interrupt"]:
                     value = {interrupt.id: self.make_answer(interrupt, self.answered)}
                     given = imported("langgraph.types", "langgraph").Command(resume=value)
+            if self.answered and given is None and resumed is None:
+                await self.stream.fail("question_not_open", "The graph no longer waits for this.")
+                return self.position, False, None, True
             if resumed is not None:
                 found = state.config["configurable"].get("checkpoint_id")
                 if found != self.position and state.metadata["source"] == "loop":
@@ -238,7 +239,7 @@ def _problem(graph: Any, durable: bool) -> tuple[str, str] | None:
     found = type(graph.checkpointer).__name__ if graph.checkpointer else "none"
     if durable and found in ("none", "InMemorySaver"):
         needed = "a checkpointer that survives a restart, such as AsyncSqliteSaver"
-        return _NO_CHECKPOINTER, f"A durable graph needs {needed}, and this one has {found}."
+        return "checkpointer_missing", f"A durable graph needs {needed}, and this one has {found}."
     return None
 
 
