@@ -52,6 +52,8 @@ async def calculate(messages, info):
         if "hold middle" in question:
             await wait_for("go")
         yield f"{' and '.join(part.model_response_str() for part in results)}."
+        if messages[-1].instructions:
+            yield f" {messages[-1].instructions}"
         return
     yield {0: DeltaThinkingPart(content="One moment.\n\nI ")}
     yield {0: DeltaThinkingPart(content="add.")}

@@ -415,6 +415,19 @@ def test_several_approvals_are_asked_for_one_after_the_other(served: Served, age
     assert served.notes(f"{agent}-ended") == before + 1
 
 
+@pytest.mark.parametrize("agent", ["approving", "approving-durable"])
+def test_a_system_prompt_reaches_the_model_after_an_approval_too(
+    served: Served, agent: str
+) -> None:
+    peer, texts = served.peer(agent), list[str]()
+    for text in ("add", "yes"):  # a client that sends its system prompt with each request
+        body = envelope(text, "prompted")
+        prompt = {"role": "system", "parts": [{"type": "text", "content": "Be kind."}]}
+        body["payload"]["messages"].insert(0, prompt)
+        texts.append(peer.ask(body).text)
+    assert texts[-1] == "It is 3. Be kind."
+
+
 def test_changed_arguments_that_are_not_an_object_are_a_no(served: Served) -> None:
     peer = served.peer("approving")
     before = served.notes("approving-ended")

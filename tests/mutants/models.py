@@ -309,8 +309,8 @@ MUTANTS = (
     Mutant(
         "all system prompts of the history add up",
         _PROMPT,
-        "_system_prompts(history)[-1:]",
-        "_system_prompts(history)",
+        "system_prompts(history)[-1:]",
+        "system_prompts(history)",
         _PROMPT_TESTS,
     ),
     Mutant(

@@ -27,7 +27,7 @@ from coreason_manifest.definitions.message import BlobPart, MessagePart, Role, T
 from coreason_manifest.definitions.service import ServiceRequest
 
 from ..agents._output import PARAGRAPH, TurnOutput, as_text
-from ..agents._prompt import UnreadableError, earlier_turns, is_image, refusing
+from ..agents._prompt import UnreadableError, earlier_turns, is_image, refusing, system_prompts
 from ..server import AgentStream, AnsweredQuestion
 from . import AgentFunction, imported, named
 
@@ -82,7 +82,9 @@ def as_agent(
         if given is not None:
             given["deps"] = deps(request, stream) if callable(deps) else deps
             given["capabilities"] = [*run_options.get("capabilities", ()), *run.capabilities()]
-            options = {**run_options, **given, "run_id": str(stream.stream_id)}
+            systems = system_prompts(request.payload.messages or ())
+            asked = {"instructions": PARAGRAPH.join(systems)} if systems else {}
+            options = {**run_options, **asked, **given, "run_id": str(stream.stream_id)}
             await run.finish(await obj.run(infer_name=False, **options))
 
     # `AgentApp` calls it if it is durable, so that nobody finds out in the first request.
@@ -121,9 +123,7 @@ class _Run:
                 asked = []
         if not asked:
             raise UnreadableError("The request has no question.")
-        systems = PARAGRAPH.join(one.text for one in requested if one.role is Role.SYSTEM)
-        given = {"user_prompt": _prompt(asked), "message_history": history}
-        return given | ({"instructions": systems} if systems else {})
+        return {"user_prompt": _prompt(asked), "message_history": history}
 
     async def answers(self, answered: AnsweredQuestion) -> dict[str, Any] | None:
         """Return the messages and all approvals; None if another call needs one first."""

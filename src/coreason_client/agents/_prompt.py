@@ -98,7 +98,7 @@ def conversation(
     if not new:
         raise UnreadableError("The request has no message for the model.")
     history = [message for turn in earlier for message in turn.messages]
-    prompts = _system_prompts(messages) or _system_prompts(history)[-1:]
+    prompts = system_prompts(messages) or system_prompts(history)[-1:]
     if system is not None:
         prompts.insert(0, system)
     return [
@@ -107,7 +107,8 @@ def conversation(
     ]
 
 
-def _system_prompts(messages: Sequence[ChatMessage]) -> list[str]:
+def system_prompts(messages: Sequence[ChatMessage]) -> list[str]:
+    """Return the texts of the system prompts among messages."""
     return [message.text for message in messages if message.role is Role.SYSTEM and message.text]
 
 
