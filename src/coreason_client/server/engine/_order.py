@@ -35,7 +35,7 @@ from ..log.base import Conversation, NewStream, StreamLog, StreamMeta
 from ..log.tasks import TaskLog
 from ..observe._spans import StoredHeaders
 from ..stream import AgentStream
-from ._agent import Runner, before_it_begins
+from ._agent import Runner
 from ._conversation import (
     RequestWithHistory,
     UnreadTurn,
@@ -97,7 +97,7 @@ class Order:
         """Return an agent that waits until it may run."""
 
         async def run(_: ServiceRequest, stream: AgentStream) -> None:
-            refused = await before_it_begins(stream, lambda: self._wait_for_turn(stream))
+            refused = await stream._writer.until_it_answers(lambda: self._wait_for_turn(stream))
             request = stream._writer.request
             await (stream.fail(*refused) if refused else runner(request, stream))
 

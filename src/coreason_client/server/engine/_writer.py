@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from coreason_manifest.definitions._base import utc_now
@@ -26,7 +26,7 @@ from ...errors import ArgumentError
 from .._off_loop import off_loop
 from ..durable._approvals import APPROVAL
 from ..durable._results import with_limit
-from ..errors import Fenced, LogError, UnknownStream
+from ..errors import Fenced, LogError, LogUnavailable, UnknownStream
 from ..log.base import Conversation, StreamLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
 from ._appender import Appender
@@ -59,6 +59,8 @@ from ._packets import Frames
 
 logger = logging.getLogger("coreason_client.server")
 
+T = TypeVar("T")
+_LOG_POLL: Final = 1.0  # seconds
 _CLOCK_ERROR = 0.2  # seconds between the clocks of two servers of a store, as they are estimated
 _FAILED_TURNS = 20  # that are skipped to find the question
 _MAX_CLAIMS = 1_000
@@ -200,6 +202,22 @@ class StreamWriter:
         if op is StreamOpCode.ERROR:
             _check_code(packet.p)
         return frame, packet
+
+    async def until_it_answers(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of work on the log that an agent depends on before it does anything.
+
+        While the log does not answer, it is repeated.
+
+        Raises:
+            LogError: the log refuses it, or the stream cannot be written any more.
+        """
+        while True:
+            try:
+                return await work()
+            except LogUnavailable:
+                if self.ending.broken or self.cancelled:
+                    raise
+                await asyncio.sleep(_LOG_POLL)
 
     # The end of the stream.
 
