@@ -29,7 +29,7 @@ from ..durable._results import with_limit
 from ..errors import Fenced, LogError, LogUnavailable, UnknownStream
 from ..log.base import Conversation, StreamLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
-from ._appender import Appender
+from ._appender import Appender, twice
 from ._conversation import (
     COMPLETE,
     MAX_STATE_BYTES,
@@ -291,7 +291,7 @@ class StreamWriter:
         # two steps, because a conversation and a stream may be on different machines.
         self.ending.raise_error()
         try:
-            await self.turns.store(self._answer(), error)
+            await twice(self._log, lambda: self.turns.store(self._answer(), error))
         except LogError as failure:
             if error is None:
                 raise
@@ -369,11 +369,10 @@ class StreamTurns:
 
         If the log fails twice, it says nothing: readers must get an error in any case.
         """
-        for _ in range(2):
-            with suppress(LogError):
-                unread = await self.seal(epoch)
-                details = {**(error.details or {}), **unread}
-                return error.model_copy(update={"details": details}) if unread else error
+        with suppress(LogError):
+            unread = await twice(self._log, lambda: self.seal(epoch))
+            details = {**(error.details or {}), **unread}
+            return error.model_copy(update={"details": details}) if unread else error
         return error
 
     async def answers_approval(self) -> bool:
