@@ -1,10 +1,12 @@
 """An answer to a question is given once over every protocol, whichever use of the log fails."""
 
+import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx2
 import pytest
@@ -17,9 +19,10 @@ from coreason_client.server import (
     SQLiteStreamLog,
 )
 from coreason_client.server.engine import _order, _writer
+from coreason_client.server.log import NewStream, Opened
 
 from .conftest import Serve
-from .peer import Peer, envelope
+from .peer import LIMIT, Gate, Peer, envelope
 
 CALL: Final = {"path": "x"}
 _USES = {"open", "find", "meta", "turns", "add_turn", "close", "request_cancel", "follow"}
@@ -162,3 +165,37 @@ def test_an_approved_call_is_made_once(
         for error in ('"ERROR"', "RUN_ERROR", "errorText", '"failed"'):
             assert error not in text
     assert number > 10
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_answer_does_not_become_a_message_when_the_one_that_it_joins_fails(
+    serve: Serve, stored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream ends between the look for it and its opening."""
+    log, gate, begun = SQLiteStreamLog(tmp_path / "log.db"), Gate(), list[UUID]()
+
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        if stream.question == "ask":
+            await stream.ask("May I?", call_id=await stream.tool_call("delete", CALL, "call-1"))
+        else:
+            begun.append(stream.stream_id)
+            await gate.wait()
+            await stream.fail("told", "As it was told.")
+
+    peer = serve(AgentApp(agent, log=log, ai_sdk=True))
+    answer = over_ai_sdk(peer, stored=stored)
+    begin = log.open
+
+    async def late(stream: NewStream, owner: str) -> Opened:
+        gate.open()
+        while (await log.meta(begun[0])).outcome is None:  # noqa: ASYNC110 - the log tells no event
+            await asyncio.sleep(0.01)
+        return await begin(stream, owner)
+
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(answer)
+        gate.seen()
+        monkeypatch.setattr(log, "open", late)
+        assert "urn:coreason:problem:question-not-open" in answer()
+        assert "As it was told." in first.result(LIMIT)
+    assert len(begun) == 1
