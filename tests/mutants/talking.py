@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant(
         "an answer that is too late begins the work again",
         f"{_ENGINE}/_agent.py",
-        "        if await stream._writer.until_it_answers(stream._writer.turns.is_late):\n",
+        "        if await until_it_answers(stream._writer, stream._writer.turns.is_late):\n",
         "        if False:\n",
         (_QUESTIONS,),
     ),

@@ -51,7 +51,7 @@ from .engine._conversation import (
 )
 from .engine._inbox import Inbox, InboxMessage
 from .engine._steps import Resumed, Steps
-from .engine._writer import StreamWriter
+from .engine._writer import StreamWriter, until_it_answers
 from .parts import PartContent, dump_parts, text_of
 
 __all__ = ["AgentStream", "AnsweredQuestion", "Inbox", "InboxMessage", "Principal", "Resumed"]
@@ -259,7 +259,7 @@ class AgentStream:
         ask = self._writer.turns.answered_question
         if self._steps.durable:
             return await self.step("answered_question", ask)
-        return await self._writer.until_it_answers(ask)
+        return await until_it_answers(self._writer, ask)
 
     # Write access.
 

@@ -23,6 +23,7 @@ from ._packets import QUESTION_NOT_OPEN
 from ._step_context import in_thread
 from ._steps import JournaledSteps, Steps
 from ._threads import run_in_thread
+from ._writer import until_it_answers
 
 # Calls of a stream that the agent has not awaited: they write nothing, and Python only warns.
 #
@@ -123,7 +124,7 @@ def answering(runner: Runner) -> Runner:
     """Return an agent that does not start with an answer that comes too late."""
 
     async def run(request: ServiceRequest, stream: AgentStream) -> None:
-        if await stream._writer.until_it_answers(stream._writer.turns.is_late):
+        if await until_it_answers(stream._writer, stream._writer.turns.is_late):
             await stream.fail(QUESTION_NOT_OPEN.code, QUESTION_NOT_OPEN.message)
         else:
             await runner(request, stream)

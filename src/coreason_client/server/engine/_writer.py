@@ -203,22 +203,6 @@ class StreamWriter:
             _check_code(packet.p)
         return frame, packet
 
-    async def until_it_answers(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of work on the log that an agent depends on before it does anything.
-
-        While the log does not answer, it is repeated.
-
-        Raises:
-            LogError: the log refuses it, or the stream cannot be written any more.
-        """
-        while True:
-            try:
-                return await work()
-            except LogUnavailable:
-                if self.ending.broken or self.cancelled:
-                    raise
-                await asyncio.sleep(_LOG_POLL)
-
     # The end of the stream.
 
     def missing(self) -> StreamError | None:
@@ -299,6 +283,23 @@ class StreamWriter:
             logger.warning("the turn of stream %s was not stored: %s", self.stream_id, failure)
         op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
         await self._appender.finish(frame, COMPLETE if error is None else error, op)
+
+
+async def until_it_answers(writer: StreamWriter, work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of work on the log that an agent depends on before it does anything.
+
+    While the log does not answer, it is repeated.
+
+    Raises:
+        LogError: the log refuses it, or the stream cannot be written any more.
+    """
+    while True:
+        try:
+            return await work()
+        except LogUnavailable:
+            if writer.ending.broken or writer.cancelled:
+                raise
+            await asyncio.sleep(_LOG_POLL)
 
 
 def _check_code(error: StreamError) -> None:
