@@ -8,10 +8,11 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from coreason_client import CAPClient
+from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client.cli.chat._service import connect
 from coreason_client.server import AgentApp, running
 from coreason_client.testing import ChaosProxy, ConnectionPlan
@@ -216,6 +217,18 @@ def test_a_message_that_may_have_arrived_is_not_called_unsent(
     ) as service:
         service.say("0a0a0a0a-0000-4000-8000-00000000000a", "hello")
     assert "\nPerhaps not sent: no answer to POST " in capsys.readouterr().err
+
+
+def test_a_message_that_a_gateway_does_not_confirm_may_have_arrived(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lost = CAPRuntimeError("POST was answered with HTTP 504: Too late.", status_code=504)
+    with (
+        patch.object(CAPClient, "send", side_effect=lost),
+        connect("http://127.0.0.1:9", None, seed=None, timeout=1, max_retries=0, names={}) as one,
+    ):
+        one.say("0a0a0a0a-0000-4000-8000-00000000000a", "hello")
+    assert capsys.readouterr().err == "> hello\nPerhaps not sent: Too late.\n"
 
 
 def test_ctrl_z_gives_the_lines_back_to_the_shell(url: str) -> None:

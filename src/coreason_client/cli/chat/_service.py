@@ -59,9 +59,9 @@ class ChatService:
             client.send(stream_id, text, timeout=_CALL_TIMEOUT)
         except CAPError as error:
             sentence = str(error).split(f"HTTP {error.status_code}: ")[-1]
-            if error.status_code == 404:
-                sentence = "The agent takes no messages while it answers."
-            print_stderr(f"{'Not' if error.status_code else 'Perhaps not'} sent: {sentence}")
+            # The agent may have it if there was no response, or only one of a gateway.
+            lost = (error.status_code or 500) >= 500
+            print_stderr(f"{'Perhaps not' if lost else 'Not'} sent: {sentence}")
 
     def cuts(self) -> int:
         """Return the number of connections that the proxy has cut."""
