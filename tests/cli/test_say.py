@@ -45,6 +45,12 @@ AGENT = textwrap.dedent(
             while not await stream.inbox._store.messages():  # they have arrived, and stay unread
                 await asyncio.sleep(0.02)
             await stream.write("and ended")
+        elif asked == "hangs":
+            await stream.write("begun ")
+            while not await stream.inbox._store.messages():
+                await asyncio.sleep(0.02)
+            await stream.write("has mail ")
+            await asyncio.sleep(60)
         elif asked == "fails":
             await stream.write("begun ")
             while not await stream.inbox._store.messages():
@@ -107,6 +113,32 @@ def test_what_the_agent_did_not_read_is_answered_next(tmp_path: Path) -> None:
         ("deaf", "begun and ended\n\nYou asked are you there?: ."),
         ("fails", "begun\n\nbegun \n\nHeard stop."),
     ]
+
+
+def test_what_a_stopped_agent_did_not_read_is_answered_and_can_be_stopped_too(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "deaf.py").write_text(AGENT)
+    options = ("--inbox", "--on-busy", "wait", "--port", "0")
+    with Process("serve", "deaf:agent", *options, cwd=tmp_path) as process:
+        [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", process.expect("}'\n"))
+        with Session("chat", "--url", url) as talk:
+            talk.say("hangs")
+            talk.sees("begun")
+            talk.send("/say wait\r")
+            talk.sees("has mail")
+            talk.send("forget this\r")
+            talk.sees("> forget this")
+            talk.send("\x03")
+            talk.sees("stopped\nThe agent did not read your message in time. It answers it now.")
+            talk.sees("\n> wait\n\nbegun")
+            talk.send("\x03")
+            talk.sees("begun\nstopped")
+            talk.say("next")
+            talk.sees("> next\nYou asked next")  # which waits for nothing
+            talk.at_prompt()
+            talk.send("\x04")
+            assert talk.end() == 0
 
 
 def test_a_message_goes_to_the_running_agent_and_other_lines_wait(url: str) -> None:

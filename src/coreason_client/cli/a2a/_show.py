@@ -234,14 +234,13 @@ class AgentPartner:
 
     def _cancel(self, task_id: str | None) -> None:
         """Cancel the task; print a warning if it may still be running."""
-        if task_id is None:
-            with suppress(OSError):
+        with suppress(OSError):
+            if task_id is None:
                 print_stderr("The answer had no task yet, so the agent may still be working.")
-            return
-        try:
-            self._client.cancel_task(task_id, timeout=_CALL_TIMEOUT)
-        except TaskNotCancelableError:
-            pass  # it has ended in the meantime
-        except A2AError as error:
-            with suppress(OSError):
+                return
+            try:
+                self._client.cancel_task(task_id, timeout=_CALL_TIMEOUT)
+            except TaskNotCancelableError:
+                pass  # it has ended in the meantime
+            except A2AError as error:
                 print_stderr(f"The task was not canceled and may still be running: {error}")

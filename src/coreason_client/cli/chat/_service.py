@@ -34,7 +34,8 @@ _MAX_BODY_BYTES = 2 * MAX_ATTACHED_BYTES  # as base64, and the rest of the reque
 class ChatService:
     """The client to ask with, a client that bypasses the proxy, and the proxy if there is one.
 
-    `killer` kills the agent, if that was asked for. `shown` are the streams that were shown.
+    `killer` kills the agent, if that was asked for. `shown` are the streams that were shown, and
+    `told` those whose agent was sent a message.
     """
 
     client: CAPClient
@@ -43,6 +44,7 @@ class ChatService:
     proxy: ChaosProxy | None = None
     killer: AgentKiller | None = None
     shown: set[str] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
 
     def cancel(self, stream_id: UUID | str | None) -> None:
         """Ask the agent to stop; errors are ignored, because the answer is no longer wanted."""
@@ -54,6 +56,7 @@ class ChatService:
     def say(self, stream_id: UUID | str, text: str) -> None:
         """Send a message to the agent that is answering; print it, and why it was not sent."""
         print_dimmed(f"> {text}")
+        self.told.add(str(stream_id))
         try:
             client = self.client if self.proxy is None else self.direct
             client.send(stream_id, text, timeout=_CALL_TIMEOUT)
@@ -160,9 +163,8 @@ def _client(
     url: str, key: str, timeout: float, max_retries: int | None, names: Mapping[str, str]
 ) -> CAPClient:
     try:
-        if max_retries is None:  # the default also survives a restart of the server
-            return CAPClient(url, key, timeout)
-        return CAPClient(url, key, timeout, max_retries)
+        # The default also survives a restart of the server.
+        return CAPClient(url, key, timeout, *([] if max_retries is None else [max_retries]))
     except ArgumentError as error:
         raise usage_error(error, names) from None
 
