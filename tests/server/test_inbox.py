@@ -81,7 +81,7 @@ def test_messages_are_delivered_once_and_in_order(serve: Serve, log: str, tmp_pa
     )
 
 
-def test_an_agent_without_an_inbox_says_so(serve: Serve) -> None:
+def test_a_client_hears_that_an_agent_has_no_inbox(serve: Serve) -> None:
     async def agent(_: ServiceRequest, stream: AgentStream) -> None:
         await stream.write("ready ")
         await gate.wait()
