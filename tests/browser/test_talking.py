@@ -168,6 +168,34 @@ def test_a_refused_message_returns_to_the_field(
     expect(page.get_by_test_id("said")).to_have_count(0)
 
 
+def test_a_message_that_may_have_arrived_is_heard_once(
+    serve: Serve, new_tabs: Callable[..., Tabs]
+) -> None:
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    tabs = new_tabs()  # the browser reports the lost responses as problems
+    page = tabs.open(serve(ALL, inbox=True).url)
+    field = begin(page, "talk")
+    page.route("**/messages", lose)
+    field.fill("hello")
+    field.press("Enter")
+    expect(page.get_by_test_id("toast")).to_contain_text("Perhaps not sent: ", timeout=20_000)
+    expect(field).to_have_value("hello")
+    page.unroute("**/messages")
+    for word in ("", "hello", "stop"):  # the same again, and then another one with its text
+        field.fill(word or field.input_value())
+        with page.expect_response("**/messages"):
+            field.press("Enter")
+    wait_for(page, "done")
+    assert [part for part in order(page) if part.startswith("Heard")] == [
+        "Heard hello.",
+        "Heard hello.",
+        "Heard stop.",
+    ]
+
+
 @pytest.mark.parametrize(("question", "status"), [("deaf", "done"), ("fails", "failed")])
 def test_a_message_that_was_not_read_says_so(
     serve: Serve, tabs: Tabs, question: str, status: str

@@ -317,7 +317,7 @@ function summaryOf(data) {
   return text(data.name) || text(data.title) || text(data.message);
 }
 
-/** Return the sum of the usage so far and that of an event, or null if the event does not say it. */
+/** Return the sum of usage and that of an event, or null if the event has none. */
 export function addedUsage(before, { model, prompt_tokens: sent, completion_tokens: written }) {
   if (!Number.isInteger(sent) || !Number.isInteger(written)) return null;
   if (!before) return { model, prompt_tokens: sent, completion_tokens: written };

@@ -1,4 +1,4 @@
-// The panel beside the conversation: the figures of an answer, and the details of a mark. And the card.
+// The panel beside the conversation: figures, and details of a mark. And the card.
 
 import { clean, readableSize, safeLink, shortened } from "./clean.js";
 import { element, link } from "./draw.js";

@@ -48,7 +48,7 @@ function setStatus(status) {
   document.body.dataset.status = status;
   $("status").dataset.status = status;
   $("status-text").textContent = STATUS_TEXTS[status] ?? status;
-  const running = Boolean(current?.running);
+  const running = current?.running;
   $("send").disabled = $("stop").disabled = !config;
   $("send").replaceChildren(...(canSay() ? SEND_NOW : [running ? "Stop" : "Send"]));
   $("send").classList.toggle("primary", !running || canSay());
@@ -88,7 +88,7 @@ function turnChanged(turn) {
 let announced = 0;
 let announcement = null;
 
-/** Have a text read out: only the last of several, and not more often than one can listen. */
+/** Have a text read out: only the last of several, as often as one can listen. */
 function announce(text) {
   const waiting = announcement !== null;
   announcement = text;
@@ -102,7 +102,7 @@ function announce(text) {
 
 let timer = 0;
 
-/** Show a text for a moment, and have it read out. */
+/** Show a text for a moment, and read it out. */
 function tell(text) {
   $("toast").textContent = text;
   $("toast").hidden = false;
@@ -121,7 +121,7 @@ async function copy(text, what) {
   }
 }
 
-// Drawing: at most once for each frame, and with a rest after a frame that took long
+// Drawing: at most once for each frame, with a rest after a long one
 
 let scheduled = false;
 let drawAfter = 0;
@@ -134,7 +134,7 @@ function schedule() {
 
 function frame(now) {
   scheduled = false;
-  const running = Boolean(current?.running);
+  const running = current?.running;
   if (now >= drawAfter || !running) {
     const from = performance.now();
     drawAll(running);
@@ -221,10 +221,12 @@ function decide(approved, reason) {
 }
 
 let sending = Promise.resolve(); // so that messages arrive in order
+const unsent = new Map(); // ids of messages that may have arrived
 
 function say(text) {
   const { answer, lastSeq, streamId } = current;
-  const message = { id: newId(), text, after: lastSeq ?? 0 };
+  const message = { id: unsent.get(text) ?? newId(), text, after: lastSeq ?? 0 };
+  unsent.delete(text);
   answer.say(message);
   sending = sending.then(async () => {
     try {
@@ -233,7 +235,8 @@ function say(text) {
     } catch (error) {
       answer.unsay(message);
       $("question").value = [text, $("question").value].filter(Boolean).join("\n");
-      tell(`Not sent: ${sentenceOf(error)}`);
+      unsent.set(text, message.id);
+      tell(`${(error.statusCode ?? 500) < 500 ? "Not" : "Perhaps not"} sent: ${sentenceOf(error)}`);
     }
     saveTurns();
   });
@@ -254,7 +257,7 @@ async function follow(kept) {
   } else ended(turn, () => follow(kept));
 }
 
-// What others ask in the conversation of the address. Answers that this tab has read are passed over.
+// What others ask in the conversation. Answers that this tab has read are passed over.
 async function listen() {
   listening = true;
   try {
@@ -289,7 +292,7 @@ function ended(turn, again) {
     removeTurn(turn);
     again();
   });
-  const over = Boolean(turn.error?.streamError) || GONE.includes(turn.error?.statusCode);
+  const over = turn.error?.streamError || GONE.includes(turn.error?.statusCode);
   const button = element("button", "", turn.streamId && !over ? "Continue reading" : "Ask again");
   button.type = "button";
   button.hidden = turn.question === null && over;
@@ -301,7 +304,7 @@ function ended(turn, again) {
     else ask(turn.question, turn.request); // the same request: the agent may have begun to answer it
   });
   turn.failure.append(button);
-  // As the banner promises, also after the client has given up.
+  // As the banner promises.
   if (!navigator.onLine && turn.streamId && !over) {
     addEventListener("online", () => button.isConnected && button.click(), { once: true });
   }
@@ -369,8 +372,8 @@ async function cut() {
 }
 
 async function stop() {
-  const turn = current;
   if (performance.now() - begun < DOUBLE_CLICK) return;
+  const turn = current;
   if (!turn.streamId) return turn.leaving.abort();
   $("send").disabled = $("stop").disabled = true;
   try {
@@ -391,7 +394,7 @@ function exportJson() {
   tell("Exported the conversation.");
 }
 
-// While an answer runs, the button that sends stops it, unless its agent takes messages; Enter does not.
+// While an answer runs, this button stops it, unless its agent takes messages; Enter does not.
 on("send", (event) => {
   if (!current?.running || canSay()) return;
   event.preventDefault();

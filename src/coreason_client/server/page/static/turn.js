@@ -79,7 +79,7 @@ export class Turn {
     if (event.type === "packet") this.resume();
   }
 
-  // A cut and its resume are one line in the answer; so are several cuts within one paragraph.
+  // A cut and its resume are one line, and so are several cuts within one paragraph.
   lose() {
     if (this.seam?.element.dataset.state === "waiting") return; // an attempt to connect failed
     if (!this.seam || !this.answer.endsWith(this.seam)) {
