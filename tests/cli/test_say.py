@@ -321,6 +321,31 @@ def test_a_question_for_a_permission_says_how_to_answer(url: str) -> None:
         assert talk.end() == 0
 
 
+def test_a_yes_permits_only_the_call_that_was_shown(url: str) -> None:
+    """Somebody else has answered meanwhile, and the agent asks for another call."""
+    with (
+        CAPClient(url, "k") as other,
+        Session("chat", "--url", url, "--conversation", "shown") as talk,
+    ):
+        talk.say("ask")
+        talk.sees("Answer with yes, or with no, because …")
+        assert other.ask("no", "shown") == "You asked no: False, ."
+        other.ask("ask", "shown")
+        talk.say("yes")
+        talk.sees("error: ")
+        talk.sees("is not open")
+        assert other.ask("no", "shown") == "You asked no: False, ."  # it is still open
+        talk.say("other")
+        talk.sees("You asked other: .")
+        talk.say("ask")
+        talk.say("/new")
+        talk.say("no")
+        talk.sees("You asked no: .")  # it is no answer there
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+
+
 def test_a_line_that_was_typed_before_a_question_does_not_answer_it(url: str, folder: Path) -> None:
     (folder / "asks").unlink(missing_ok=True)
     with Session("chat", "--url", url) as talk:

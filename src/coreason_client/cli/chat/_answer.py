@@ -119,6 +119,7 @@ class ServicePartner:
     def start_over(self) -> None:
         """Start a new conversation, in which nobody else can be."""
         self._session, self._can_continue, self.others = str(uuid4()), False, None
+        self._service.asked = None
 
     def conversation_id(self) -> str:
         """Return the ID of the conversation."""
@@ -156,7 +157,8 @@ def ask(
         return "\n".join(filter(None, [happened, typed]))
 
     presenter = PacketPresenter(output := open_output(as_json=as_json, status=status))
-    request = _request(message, conversation, rewinds=output.can_rewind)
+    request = _request(message, conversation, service.asked, rewinds=output.can_rewind)
+    service.asked = None
     with (
         ThreadPoolExecutor(1) as sending,
         service.client.assist(request, rewinds=output.can_rewind) as packets,
@@ -253,6 +255,7 @@ def show_answer(
         # The rest of the answer is not wanted, so the agent can stop.
         stop()
         raise
+    service.asked = presenter.asks_permission
     return presenter.asks
 
 
@@ -289,14 +292,20 @@ def _id_of(packets: PacketStream) -> UUID | str | None:
     return packets.stream_id or packets.response_headers.get("x-stream-id")
 
 
-def _request(message: ChatMessage, conversation: str, *, rewinds: bool) -> ServiceRequest:
-    """Return the request; with `rewinds` it allows the agent to declare shown text void."""
+def _request(
+    message: ChatMessage, conversation: str, asked: str | None, *, rewinds: bool
+) -> ServiceRequest:
+    """Return the request; with `rewinds` it allows the agent to declare shown text void.
+
+    If the stream `asked` for a permission, it answers no other question.
+    """
     return ServiceRequest(
         context=SessionContext(session_id=conversation, user_id=_USER),
         payload=AgentRequest(
             messages=[message],
             session_id=conversation,
             capabilities=WITH_REWINDS if rewinds else None,
+            metadata={} if asked is None else {"answer": {"question_id": asked}},
         ),
     )
 

@@ -30,12 +30,13 @@ _MAX_CUTS = 100
 _MAX_BODY_BYTES = 2 * MAX_ATTACHED_BYTES  # as base64, and the rest of the request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChatService:
     """The client to ask with, a client that bypasses the proxy, and the proxy if there is one.
 
     `killer` kills the agent, if that was asked for. `shown` are the streams that were shown, and
-    `told` those whose agent was sent a message.
+    `told` those whose agent was sent a message. `asked` is the one whose question for a permission
+    was shown last.
     """
 
     client: CAPClient
@@ -45,6 +46,7 @@ class ChatService:
     killer: AgentKiller | None = None
     shown: set[str] = field(default_factory=set)
     told: set[str] = field(default_factory=set)
+    asked: str | None = None
 
     def cancel(self, stream_id: UUID | str | None) -> None:
         """Ask the agent to stop; errors are ignored, because the answer is no longer wanted."""
