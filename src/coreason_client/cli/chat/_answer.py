@@ -197,7 +197,7 @@ def _end_of(
 ) -> tuple[object, Position | None]:
     """Return the end of an answer that was stopped after a packet, and its position."""
     end: object = None
-    after = Position(stream_id=last.stream_id, seq=last.seq)
+    after: Position | None = Position(stream_id=last.stream_id, seq=last.seq)
     with suppress(CAPError), service.direct.follow_conversation(conversation, after) as rest:
         for packet in packets_of(last.stream_id, rest):
             end, after = packet.p, rest.position
