@@ -196,6 +196,36 @@ def test_a_message_that_may_have_arrived_is_heard_once(
     ]
 
 
+def test_a_reload_loses_nothing_that_was_being_sent(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(ALL, inbox=True).url)
+    held: set[str] = set()
+
+    def hold(route: Route) -> None:
+        """Give the first request of a path no response."""
+        if route.request.url in held:
+            route.continue_()
+        held.add(route.request.url)
+
+    for path, text, heard in (
+        ("**/assist", "talk", "begun"),
+        ("**/messages", "hello", "Heard hello."),
+    ):
+        page.route(path, hold)
+        with page.expect_request(path):
+            ask(page, text)
+        page.reload()
+        expect(page.get_by_test_id("answer")).to_contain_text(heard)
+        expect(page.get_by_test_id("question")).to_have_count(1)
+    expect(page.get_by_test_id("said")).to_have_count(1)
+    page.reload()
+    ask(page, "stop")
+    wait_for(page, "done")
+    assert [part for part in order(page) if part.startswith("Heard")] == [
+        "Heard hello.",
+        "Heard stop.",
+    ]
+
+
 @pytest.mark.parametrize(("question", "status"), [("deaf", "done"), ("fails", "failed")])
 def test_a_message_that_was_not_read_says_so(
     serve: Serve, tabs: Tabs, question: str, status: str

@@ -69,7 +69,7 @@ const list = (value) => (Array.isArray(value) ? value.filter((item) => item && t
 
 /** Fill an element with a card. */
 export function showCard(box, card) {
-  const rows = element("dl", "card-rows");
+  const rows = element("dl", "rows card-rows");
   for (const [name, value] of cardRows(card)) rows.append(element("dt", "", name), element("dd", "", value));
   box.replaceChildren(element("p", "card-about", text(card.description)), rows, folded("event", "The whole card as JSON", () => jsonBlock(card)));
 }

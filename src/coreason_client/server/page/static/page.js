@@ -88,7 +88,7 @@ function turnChanged(turn) {
 let announced = 0;
 let announcement = null;
 
-/** Have a text read out: only the last of several, as often as one can listen. */
+/** Have a text read out: the last of several, as often as one can listen. */
 function announce(text) {
   const waiting = announcement !== null;
   announcement = text;
@@ -224,18 +224,24 @@ let sending = Promise.resolve(); // so that messages arrive in order
 const unsent = new Map(); // ids of messages that may have arrived
 
 function say(text) {
-  const { answer, lastSeq, streamId } = current;
+  const { answer, lastSeq } = current;
   const message = { id: unsent.get(text) ?? newId(), text, after: lastSeq ?? 0 };
   unsent.delete(text);
   answer.say(message);
+  deliver(current, message);
+}
+
+function deliver({ answer, streamId }, message) {
+  const { id, text } = message;
   sending = sending.then(async () => {
     try {
-      await client.send(streamId, text, { messageId: message.id });
+      await client.send(streamId, text, { messageId: id });
+      message.sent = true;
       announce("Your message was sent to the agent.");
     } catch (error) {
       answer.unsay(message);
       $("question").value = [text, $("question").value].filter(Boolean).join("\n");
-      unsent.set(text, message.id);
+      unsent.set(text, id);
       tell(`${(error.statusCode ?? 500) < 500 ? "Not" : "Perhaps not"} sent: ${sentenceOf(error)}`);
     }
     saveTurns();
@@ -249,6 +255,7 @@ async function follow(kept) {
   turn.replayedTo = kept.lastSeq ?? null;
   turn.before = kept;
   start(turn);
+  for (const message of turn.answer.said) if (!message.sent) deliver(turn, message);
   await turn.read((options) => client.follow(kept.streamId, options));
   if (GONE.includes(turn.error?.statusCode) && kept.text) {
     turn.failure.remove();
@@ -547,10 +554,11 @@ function begin() {
   const kept = session.turns;
   const streamId = fragmentStream ?? kept.at(-1)?.streamId;
   fragmentStream = null;
-  const last = kept.find((turn) => turn.streamId && turn.streamId === streamId);
+  const last = kept.find((turn) => (streamId ? turn.streamId === streamId : turn.request));
   for (const turn of kept) if (turn !== last) restore(turn);
   if (session.shared) listen();
   if (streamId) follow(last ?? { question: null, text: "", streamId, lastSeq: null });
+  else if (last) ask(last.question, last.request);
 }
 
 function restore(kept) {

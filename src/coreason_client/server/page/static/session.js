@@ -13,7 +13,7 @@ export class Session {
     this.name = `coreason:${path}`;
     const kept = this.read("conversation") ?? {};
     this.id = typeof kept.id === "string" ? kept.id : newId();
-    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // {question, text, asked, streamId, lastSeq, said}
+    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // as in Turn.kept
     this.key = this.read("key");
     this.token = this.read("token");
   }
@@ -76,8 +76,8 @@ export class Session {
   }
 }
 
-// A second tab: it copies the storage of the first one, and asks it for the key, which is only in
-// memory. The first tab answers only windows that it has opened itself.
+// A second tab copies the storage of the first one, and asks it for the key. The first tab answers
+// only windows that it has opened.
 
 const opened = new Set();
 

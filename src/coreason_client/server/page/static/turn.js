@@ -52,7 +52,7 @@ export class Turn {
   /** What a reload needs. */
   get kept() {
     const { text, asked } = this.answer.text ? this.answer : this.before;
-    return { question: this.question, text, asked, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo, said: this.answer.said };
+    return { question: this.question, text, asked, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo, said: this.answer.said, request: this.running && !this.streamId && this.request };
   }
 
   setStatus(status) {
@@ -94,7 +94,7 @@ export class Turn {
     this.seam.say("resumed", this.trace.figures.gaps ? "resumed" : "resumed, nothing lost");
   }
 
-  // The packets before a reload come again; the first one after them shows where it was.
+  // Packets before a reload come again; the next one shows where it was.
   passReload(seq) {
     if (this.replayedTo === null || this.reloaded || seq <= this.replayedTo) return;
     this.reloaded = true;
