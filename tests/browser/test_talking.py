@@ -270,6 +270,7 @@ def test_a_call_is_approved_or_denied_with_buttons(serve: Serve, tabs: Tabs) -> 
     ask(page, "delete")
     wait_for(page, "done")
     expect(buttons).to_be_visible()
+    expect(page.locator("#live")).to_have_text("The agent asks: May I call delete?")  # read out
     expect(page.get_by_test_id("tool")).to_contain_text("waits")
     page.get_by_test_id("reload").click()
     approve.click()

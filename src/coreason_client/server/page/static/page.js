@@ -71,7 +71,8 @@ const ANNOUNCEMENTS = {
   connecting: () => "Asking the agent.",
   open: (turn) => (turn.trace.figures.reconnects ? "Connected again." : "The answer begins."),
   waiting: () => "The connection was lost; reconnecting.",
-  done: (turn) => `The answer is complete: ${turn.answer.text.split(/\s+/).length} words.`,
+  done: ({ answer: { text, asked } }) =>
+    asked >= 0 ? `The agent asks: ${text.slice(asked)}` : `The answer is complete: ${text.split(/\s+/).length} words.`,
   cancelled: () => "The answer was stopped.",
 };
 
