@@ -273,8 +273,9 @@ def test_a_call_is_approved_or_denied_with_buttons(serve: Serve, tabs: Tabs) -> 
     expect(page.locator("#live")).to_have_text("The agent asks: May I call delete?")  # read out
     expect(page.get_by_test_id("tool")).to_contain_text("waits")
     page.get_by_test_id("reload").click()
-    approve.click()
+    approve.press("Enter")
     expect(answer).to_contain_text("approved: True, reason: .")
+    expect(page.get_by_role("region", name="Messages")).to_be_focused()  # not the whole page
     expect(page.get_by_test_id("question").last).to_have_text("yes")
     expect(buttons).to_have_count(0)
     for reason, words in (("", "no"), ("use a copy", "no, use a copy")):

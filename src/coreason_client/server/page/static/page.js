@@ -219,6 +219,7 @@ function decide(approved, reason) {
   const request = client.chatRequest(words, { sessionId: session.id, rewinds: true });
   request.payload.metadata = { answer: { approved, reason, question_id: current.streamId } };
   ask(words, request);
+  $("log").focus(); // the button is gone
 }
 
 let sending = Promise.resolve(); // so that messages arrive in order
