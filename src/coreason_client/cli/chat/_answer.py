@@ -192,13 +192,11 @@ def explained(url: str) -> Iterator[None]:
         raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
 
 
-def _end_of(
-    service: ChatService, conversation: str, last: Packet
-) -> tuple[object, Position | None]:
+def _end_of(service: ChatService, session: str, last: Packet) -> tuple[object, Position | None]:
     """Return the end of an answer that was stopped after a packet, and its position."""
     end: object = None
     after: Position | None = Position(stream_id=last.stream_id, seq=last.seq)
-    with suppress(CAPError), service.direct.follow_conversation(conversation, after) as rest:
+    with suppress(CAPError), service.direct.follow_conversation(session, after) as rest:
         for packet in packets_of(last.stream_id, rest):
             end, after = packet.p, rest.position
     return end, after

@@ -76,8 +76,7 @@ class PacketPresenter:
             self._show_event(packet.p, packet.seq)
         elif isinstance(packet, ClosePacket):
             self.asks = isinstance(packet.p, dict) and packet.p.get("reason") in _ASKS
-            if self.asks and self._asks_call:
-                self.asks_permission = str(packet.stream_id)
+            self.asks_permission = str(packet.stream_id) if self.asks and self._asks_call else None
         elif isinstance(packet, ErrorPacket):
             kind = "error" if packet.is_last else "warning"
             self._output.warning(f"{kind}: {packet.p.code}: {packet.p.message}")
