@@ -497,6 +497,20 @@ MUTANTS = (
         ("tests/cli/test_following.py",),
     ),
     Mutant(
+        "a yes at the prompt permits a call that was not shown",
+        "coreason_client/cli/chat/_answer.py",
+        "{} if asked is None else",
+        "{} if True else",
+        ("tests/cli/test_say.py::test_a_yes_permits_only_the_call_that_was_shown",),
+    ),
+    Mutant(
+        "the answer to what a stopped agent did not read is not shown",
+        "coreason_client/cli/chat/_answer.py",
+        "if not received or reader is None or",
+        "if not received or reader or",
+        ("tests/cli/test_say.py",),
+    ),
+    Mutant(
         "an error of the log ends a message that waits",
         f"{_ENGINE}/_agent.py",
         "if stream._writer.ending.broken:",
