@@ -235,13 +235,12 @@ class RetryBudget {
     this.losses = this.drains = 0;
   }
 
-  /** Allows all retries; the delays grow on. */
   restore() {
-    this.failures = 0;
+    this.failures = 0; // the delays grow on
     this.firstLoss = null;
   }
 
-  /** Returns the delay; null if the server drains too often. */
+  /** Returns the delay; null after too many drains. */
   afterDrain(asked) {
     this.drains += 1;
     return this.#options.maxRetries && this.drains <= MAX_DRAINS ? this.#delay(1, asked) : null;
@@ -1147,13 +1146,13 @@ export class CAPClient {
     if (conversation) {
       const name = conversation.split("/").map(encodeURIComponent).join("/");
       first.url = `${this.url}/conversations/${name}/events`;
+      const before = after && readPosition(after);
+      settings.after = before ? before.lastEventId ?? `${before.streamId}:${before.seq}` : "";
     }
     if (first.body) headers["Content-Type"] = "application/json";
-    const before = after && readPosition(after);
     const attempt = (cursor) =>
       cursor ? { ...first, headers: { ...headers, "Last-Event-ID": cursor } } : first;
     const redact = (text) => this.#sender.redact(text, own);
-    settings.after = conversation && (before ? before.lastEventId ?? `${before.streamId}:${before.seq}` : "");
     const expected = id && !request ? id.toLowerCase() : null;
     return new Kind({
       ...settings,

@@ -11,7 +11,7 @@ import pytest
 from scripts.measure_code import FIGURES, Figure
 
 NOT_REACHED = {
-    "hand-written code lines": 72_621,
+    "hand-written code lines": 72_663,
 }
 
 

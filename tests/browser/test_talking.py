@@ -168,6 +168,64 @@ def test_a_refused_message_returns_to_the_field(
     expect(page.get_by_test_id("said")).to_have_count(0)
 
 
+def test_a_message_that_may_have_arrived_is_heard_once(
+    serve: Serve, new_tabs: Callable[..., Tabs]
+) -> None:
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    tabs = new_tabs()  # the browser reports the lost responses as problems
+    page = tabs.open(serve(ALL, inbox=True).url)
+    field = begin(page, "talk")
+    page.route("**/messages", lose)
+    field.fill("hello")
+    field.press("Enter")
+    expect(page.get_by_test_id("toast")).to_contain_text("Perhaps not sent: ", timeout=20_000)
+    expect(field).to_have_value("hello")
+    page.unroute("**/messages")
+    for word in ("", "hello", "stop"):  # the same again, and then another one with its text
+        field.fill(word or field.input_value())
+        with page.expect_response("**/messages"):
+            field.press("Enter")
+    wait_for(page, "done")
+    assert [part for part in order(page) if part.startswith("Heard")] == [
+        "Heard hello.",
+        "Heard hello.",
+        "Heard stop.",
+    ]
+
+
+def test_a_reload_loses_nothing_that_was_being_sent(serve: Serve, tabs: Tabs) -> None:
+    page = tabs.open(serve(ALL, inbox=True).url)
+    held: set[str] = set()
+
+    def hold(route: Route) -> None:
+        """Give the first request of a path no response."""
+        if route.request.url in held:
+            route.continue_()
+        held.add(route.request.url)
+
+    for path, text, heard in (
+        ("**/assist", "talk", "begun"),
+        ("**/messages", "hello", "Heard hello."),
+    ):
+        page.route(path, hold)
+        with page.expect_request(path):
+            ask(page, text)
+        page.reload()
+        expect(page.get_by_test_id("answer")).to_contain_text(heard)
+        expect(page.get_by_test_id("question")).to_have_count(1)
+    expect(page.get_by_test_id("said")).to_have_count(1)
+    page.reload()
+    ask(page, "stop")
+    wait_for(page, "done")
+    assert [part for part in order(page) if part.startswith("Heard")] == [
+        "Heard hello.",
+        "Heard stop.",
+    ]
+
+
 @pytest.mark.parametrize(("question", "status"), [("deaf", "done"), ("fails", "failed")])
 def test_a_message_that_was_not_read_says_so(
     serve: Serve, tabs: Tabs, question: str, status: str
@@ -212,10 +270,12 @@ def test_a_call_is_approved_or_denied_with_buttons(serve: Serve, tabs: Tabs) -> 
     ask(page, "delete")
     wait_for(page, "done")
     expect(buttons).to_be_visible()
+    expect(page.locator("#live")).to_have_text("The agent asks: May I call delete?")  # read out
     expect(page.get_by_test_id("tool")).to_contain_text("waits")
     page.get_by_test_id("reload").click()
-    approve.click()
+    approve.press("Enter")
     expect(answer).to_contain_text("approved: True, reason: .")
+    expect(page.get_by_role("region", name="Messages")).to_be_focused()  # not the whole page
     expect(page.get_by_test_id("question").last).to_have_text("yes")
     expect(buttons).to_have_count(0)
     for reason, words in (("", "no"), ("use a copy", "no, use a copy")):

@@ -211,6 +211,24 @@ def test_a_task_that_cannot_be_cancelled_is_reported(
     assert "was not canceled and may still be running: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (Answer(pieces=[CUT]), "Perhaps not sent: "),
+        (Answer(502), "Perhaps not sent: "),  # of a gateway that did not wait
+        (Answer(403), "Not sent: "),
+    ],
+)
+def test_a_message_that_may_have_arrived_is_not_called_unsent(
+    agent: Agent, capsys: pytest.CaptureFixture[str], answer: Answer, sentence: str
+) -> None:
+    agent.rules.append(lambda _: answer)
+    with A2AClient(f"{agent.url}/rpc") as client:
+        partner(agent, client)._say("hello", "c", "t")
+    assert capsys.readouterr().err.startswith(f"> hello\n{sentence}")
+    assert len(sent(agent, "SendMessage")) == 1  # an agent may not recognise it
+
+
 def test_a_line_that_was_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
     (tmp_path / "asking.py").write_text(AGENT)
     command = ("serve", "asking:agent", "--a2a", "--port", "0")

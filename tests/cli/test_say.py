@@ -8,10 +8,11 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from coreason_client import CAPClient
+from coreason_client import CAPClient, CAPRuntimeError
 from coreason_client.cli.chat._service import connect
 from coreason_client.server import AgentApp, running
 from coreason_client.testing import ChaosProxy, ConnectionPlan
@@ -44,6 +45,12 @@ AGENT = textwrap.dedent(
             while not await stream.inbox._store.messages():  # they have arrived, and stay unread
                 await asyncio.sleep(0.02)
             await stream.write("and ended")
+        elif asked == "hangs":
+            await stream.write("begun ")
+            while not await stream.inbox._store.messages():
+                await asyncio.sleep(0.02)
+            await stream.write("has mail ")
+            await asyncio.sleep(60)
         elif asked == "fails":
             await stream.write("begun ")
             while not await stream.inbox._store.messages():
@@ -106,6 +113,32 @@ def test_what_the_agent_did_not_read_is_answered_next(tmp_path: Path) -> None:
         ("deaf", "begun and ended\n\nYou asked are you there?: ."),
         ("fails", "begun\n\nbegun \n\nHeard stop."),
     ]
+
+
+def test_what_a_stopped_agent_did_not_read_is_answered_and_can_be_stopped_too(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "deaf.py").write_text(AGENT)
+    options = ("--inbox", "--on-busy", "wait", "--port", "0")
+    with Process("serve", "deaf:agent", *options, cwd=tmp_path) as process:
+        [url] = re.findall(r"at (http://127\.0\.0\.1:\d+)", process.expect("}'\n"))
+        with Session("chat", "--url", url) as talk:
+            talk.say("hangs")
+            talk.sees("begun")
+            talk.send("/say wait\r")
+            talk.sees("has mail")
+            talk.send("forget this\r")
+            talk.sees("> forget this")
+            talk.send("\x03")
+            talk.sees("stopped\nThe agent did not read your message in time. It answers it now.")
+            talk.sees("\n> wait\n\nbegun")
+            talk.send("\x03")
+            talk.sees("begun\nstopped")
+            talk.say("next")
+            talk.sees("> next\nYou asked next")  # which waits for nothing
+            talk.at_prompt()
+            talk.send("\x04")
+            assert talk.end() == 0
 
 
 def test_a_message_goes_to_the_running_agent_and_other_lines_wait(url: str) -> None:
@@ -218,6 +251,18 @@ def test_a_message_that_may_have_arrived_is_not_called_unsent(
     assert "\nPerhaps not sent: no answer to POST " in capsys.readouterr().err
 
 
+def test_a_message_that_a_gateway_does_not_confirm_may_have_arrived(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lost = CAPRuntimeError("POST was answered with HTTP 504: Too late.", status_code=504)
+    with (
+        patch.object(CAPClient, "send", side_effect=lost),
+        connect("http://127.0.0.1:9", None, seed=None, timeout=1, max_retries=0, names={}) as one,
+    ):
+        one.say("0a0a0a0a-0000-4000-8000-00000000000a", "hello")
+    assert capsys.readouterr().err == "> hello\nPerhaps not sent: Too late.\n"
+
+
 def test_ctrl_z_gives_the_lines_back_to_the_shell(url: str) -> None:
     script = 'set -m; "$@"; echo suspended; read go; fg >/dev/null'
     with Session("chat", "--url", url, script=script) as talk:
@@ -271,6 +316,31 @@ def test_a_question_for_a_permission_says_how_to_answer(url: str) -> None:
         talk.say("ask")
         talk.say("yes")
         talk.sees("You asked yes: True, .")
+        talk.at_prompt()
+        talk.send("\x04")
+        assert talk.end() == 0
+
+
+def test_a_yes_permits_only_the_call_that_was_shown(url: str) -> None:
+    """Somebody else has answered meanwhile, and the agent asks for another call."""
+    with (
+        CAPClient(url, "k") as other,
+        Session("chat", "--url", url, "--conversation", "shown") as talk,
+    ):
+        talk.say("ask")
+        talk.sees("Answer with yes, or with no, because …")
+        assert other.ask("no", "shown") == "You asked no: False, ."
+        other.ask("ask", "shown")
+        talk.say("yes")
+        talk.sees("error: ")
+        talk.sees("is not open")
+        assert other.ask("no", "shown") == "You asked no: False, ."  # it is still open
+        talk.say("other")
+        talk.sees("You asked other: .")
+        talk.say("ask")
+        talk.say("/new")
+        talk.say("no")
+        talk.sees("You asked no: .")  # it is no answer there
         talk.at_prompt()
         talk.send("\x04")
         assert talk.end() == 0

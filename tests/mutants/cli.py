@@ -83,8 +83,8 @@ MUTANTS = (
     Mutant(
         "a refused message is not reported at the terminal",
         f"{_CLI}/chat/_service.py",
-        "print_stderr(f\"{'Not' if",
-        "str(f\"{'Not' if",
+        "print_stderr(f\"{'Perhaps not' if",
+        "str(f\"{'Perhaps not' if",
         ("tests/cli/test_say.py::test_a_message_after_the_end_says_why_it_was_not_sent",),
     ),
     Mutant(

@@ -261,7 +261,7 @@ MUTANTS = (
     Mutant(
         "an answer that is too late begins the work again",
         f"{_ENGINE}/_agent.py",
-        "        if await before_it_begins(stream, stream._writer.turns.is_late):\n",
+        "        if await until_it_answers(stream._writer, stream._writer.turns.is_late):\n",
         "        if False:\n",
         (_QUESTIONS,),
     ),
@@ -495,6 +495,20 @@ MUTANTS = (
         "str(found.stream_id) in self._service.shown",
         "False",
         ("tests/cli/test_following.py",),
+    ),
+    Mutant(
+        "a yes at the prompt permits a call that was not shown",
+        "coreason_client/cli/chat/_answer.py",
+        "{} if asked is None else",
+        "{} if True else",
+        ("tests/cli/test_say.py::test_a_yes_permits_only_the_call_that_was_shown",),
+    ),
+    Mutant(
+        "the answer to what a stopped agent did not read is not shown",
+        "coreason_client/cli/chat/_answer.py",
+        "if not received or reader is None or",
+        "if not received or reader or",
+        ("tests/cli/test_say.py",),
     ),
     Mutant(
         "an error of the log ends a message that waits",

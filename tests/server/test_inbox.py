@@ -81,6 +81,23 @@ def test_messages_are_delivered_once_and_in_order(serve: Serve, log: str, tmp_pa
     )
 
 
+def test_a_client_hears_that_an_agent_has_no_inbox(serve: Serve) -> None:
+    async def agent(_: ServiceRequest, stream: AgentStream) -> None:
+        await stream.write("ready ")
+        await gate.wait()
+
+    gate = Gate()
+    peer = serve(agent)
+    with peer.open(envelope()) as answer, CAPClient(str(peer.http.base_url), "k") as client:
+        answer.until(1)
+        with pytest.raises(CAPRuntimeError, match="The agent takes no messages while it answers"):
+            client.send(str(answer.stream_id), "hello")
+        with pytest.raises(CAPRuntimeError, match="does not exist"):
+            client.send(uuid4(), "hello")
+        gate.open()
+        answer.rest()
+
+
 def test_a_message_through_another_replica_arrives(fleet: Fleet) -> None:
     one, two = (fleet.replica(talking, inbox=True) for _ in range(2))
     with one.open(envelope()) as answer:

@@ -30,7 +30,7 @@ from coreason_client.server import (
 )
 from coreason_client.server.durable._journal import Journal, Restarts
 from coreason_client.server.durable._notes import parse_note
-from coreason_client.server.engine import _agent, _order
+from coreason_client.server.engine import _order, _writer
 from coreason_client.server.engine._conversation import dump_request
 from coreason_client.server.engine._order import Order
 from coreason_client.server.log._sql_tasks import SQLiteTasks
@@ -488,7 +488,7 @@ def test_a_waiting_message_outlives_an_error_of_the_log(
 ) -> None:
     """Each use of the log until its agent begins fails once: nothing has run, so it waits on."""
     monkeypatch.setattr(_order, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(_agent, "_LOG_POLL", 0.01)
+    monkeypatch.setattr(_writer, "_LOG_POLL", 0.01)
     log = Away(tmp_path / "log.db")
     log.done = done
     monkeypatch.setattr(log.tasks, "start", log.failing(log.tasks.start))

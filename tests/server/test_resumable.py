@@ -43,6 +43,7 @@ from .log.backends import BACKENDS, Clock
 from .log.valkey_server import fresh_prefix, shared_server
 from .peer import LIMIT, Answer, Gate, Peer
 from .program import Program
+from .test_failing_once import Away, read
 
 Make = Callable[[str], Any]
 
@@ -555,6 +556,29 @@ def test_a_request_that_is_cancelled_while_it_opens_its_stream_starts_the_source
     assert shown(reader.read()) == WHOLE
     assert runs == ["one"]
     assert shown(reader.read("other"))[-1] == WHOLE[-1]  # no limit counts the cancelled request
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_source_runs_once_whichever_use_of_the_log_fails(
+    serve: Serve, done: bool, tmp_path: Path
+) -> None:
+    """The id of a stream that was opened without its source would be used up."""
+    log, runs = Away(tmp_path / "log.db", lease=600.0), []
+
+    async def noted(name: str) -> AsyncIterator[str]:
+        runs.append(name)
+        async for word in words("one"):
+            yield word
+
+    reader = serve(noted, log)
+    while log.left <= 0:
+        name = f"{len(runs) + 1}"
+        log.left, log.done = int(name), done
+        text = read(lambda _, name=name: reader.http.get(f"/answers/{name}"))  # type: ignore[misc]
+        assert "data: one" in text
+        assert text.endswith("event: end\ndata: complete\n\n")
+        assert runs[-1] == name
+    assert len(runs) > 3
 
 
 @pytest.mark.parametrize("opens", [True, False])

@@ -24,7 +24,7 @@ from coreason_client.server import (
 )
 from coreason_client.server._names import ANONYMOUS, full_principal
 from coreason_client.server.durable._notes import Started, dump_note
-from coreason_client.server.engine import _agent, _order
+from coreason_client.server.engine import _order, _writer
 from coreason_client.server.engine._conversation import (
     dump_mark,
     dump_request,
@@ -224,7 +224,7 @@ def test_the_turn_is_answered_if_the_log_fails_once(
 ) -> None:
     """Each use of the log fails, from the end of the first agent to the start of the next one."""
     monkeypatch.setattr(_order, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(_agent, "_LOG_POLL", 0.01)
+    monkeypatch.setattr(_writer, "_LOG_POLL", 0.01)
     number = 1
     while _fails_at(number, serve, ends, done, tmp_path):
         number += 1

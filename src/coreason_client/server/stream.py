@@ -51,7 +51,7 @@ from .engine._conversation import (
 )
 from .engine._inbox import Inbox, InboxMessage
 from .engine._steps import Resumed, Steps
-from .engine._writer import StreamWriter
+from .engine._writer import StreamWriter, until_it_answers
 from .parts import PartContent, dump_parts, text_of
 
 __all__ = ["AgentStream", "AnsweredQuestion", "Inbox", "InboxMessage", "Principal", "Resumed"]
@@ -250,12 +250,16 @@ class AgentStream:
         It is the question with which the turn before ended, or the one that the client names. Of
         several answers the first one counts: the others get None, unless its turn has failed and
         it was not a yes: what was approved may have been done.
-        A durable agent gets the same after a restart.
+        A durable agent gets the same after a restart. While the log does not answer, an agent that
+        is not durable waits, because a yes counts once.
 
         Raises:
-            LogError: the log does not answer.
+            LogError: the log refuses it, or the stream cannot be written any more.
         """
-        return await self.step("answered_question", self._writer.turns.answered_question)
+        ask = self._writer.turns.answered_question
+        if self._steps.durable:
+            return await self.step("answered_question", ask)
+        return await until_it_answers(self._writer, ask)
 
     # Write access.
 

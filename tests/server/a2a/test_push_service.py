@@ -270,6 +270,32 @@ async def test_a_delivery_continues_with_the_next_turn_at_once() -> None:
         assert content(one.sender.bodies[-1])["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("name", ["all", "replace"])
+@aio
+async def test_the_next_turn_is_delivered_at_once_although_the_log_did_not_answer_once(
+    name: str, done: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its client got an error, and the webhook nothing for five minutes."""
+    async with replica() as one:
+        task_id = await one.send("ask")
+        await one.over(task_id)
+        await one.quiet()
+        deliveries = one.log.tasks.deliveries
+        method = getattr(deliveries, name)
+
+        async def fail(*given: Any) -> Any:
+            monkeypatch.undo()
+            if done:
+                await method(*given)
+            raise LogUnavailable("not now")
+
+        monkeypatch.setattr(deliveries, name, fail)
+        await one.send("here", None, message_id="n", taskId=task_id)
+        await one.quiet()
+        assert content(one.sender.bodies[-1])["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
 @aio
 async def test_the_cancellation_of_a_waiting_task_is_delivered() -> None:
     async with replica() as one:

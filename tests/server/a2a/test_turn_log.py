@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from coreason_client.server import AgentStream, MemoryStreamLog, ServiceRequest
+from coreason_client.server import AgentStream, LogUnavailable, MemoryStreamLog, ServiceRequest
 from coreason_client.server.a2a._fold import TaskFold
 from coreason_client.server.a2a._turn_log import TurnLog
 from coreason_client.server.a2a._turn_starter import Sent
@@ -183,6 +183,27 @@ async def test_a_client_that_leaves_does_not_interrupt_the_beginning(
         go_on.set()
         [task] = (await app.service.list(ANN, {}))["tasks"]
         await in_state(app.service, task["id"], "COMPLETED")
+
+
+@aio
+async def test_a_turn_begins_although_the_log_did_not_answer_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has recorded that the agent starts, so nobody else would start it."""
+    log = MemoryStreamLog()
+    async with served(log) as app:
+        start, lost = log.tasks.start, list[UUID]()
+
+        async def lose(stream_id: UUID, epoch: int, question: bytes) -> None:
+            await start(stream_id, epoch, question)
+            if not lost:
+                lost.append(stream_id)
+                raise LogUnavailable("not now")
+
+        monkeypatch.setattr(log.tasks, "start", lose)
+        answer = await app.service.send(ANN, message("hello"))
+        assert answer["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert lost
 
 
 @aio

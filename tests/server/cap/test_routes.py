@@ -61,6 +61,7 @@ def test_each_path_is_served_with_and_without_a_trailing_slash(metrics: bool | s
         "/ready": {"GET", "HEAD"},
         "/openapi.json": {"GET", "HEAD"},
         "/streams/{stream_id}": {"GET", "DELETE"},
+        "/streams/{stream_id}/messages": {"POST"},
         "/conversations/{conversation_id:path}/events": {"GET"},
     }
     if isinstance(metrics, str):

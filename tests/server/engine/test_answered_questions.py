@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from coreason_client.errors import ArgumentError
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, SQLiteStreamLog, running
-from coreason_client.server.engine import _agent
+from coreason_client.server.engine import _writer
 from coreason_client.server.engine._conversation import (
     StoredQuestion,
     answer_to,
@@ -146,7 +146,7 @@ def test_an_answer_outlives_an_error_of_the_log_before_its_agent_begins(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reply to each use of the log is lost once: nothing has run, and the answer counts."""
-    monkeypatch.setattr(_agent, "_LOG_POLL", 0.01)
+    monkeypatch.setattr(_writer, "_LOG_POLL", 0.01)
     log = Away(tmp_path / "log.db")
     log.done = is_over = True
 

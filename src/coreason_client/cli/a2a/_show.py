@@ -7,6 +7,7 @@ from typing import Any
 
 from coreason_client.a2a import (
     A2AClient,
+    A2AConnectionError,
     A2AError,
     Event,
     Message,
@@ -206,7 +207,9 @@ class AgentPartner:
             with redacting(*self._agent.secrets):
                 self._client.send_message(message, config, timeout=_CALL_TIMEOUT)
         except (A2AError, Failure) as error:
-            print_stderr(f"Not sent: {error}")
+            # The agent may have it if there was no response, or only one of a gateway.
+            lost = isinstance(error, A2AConnectionError) or (getattr(error, "status", 0) or 0) > 499
+            print_stderr(f"{'Perhaps not' if lost else 'Not'} sent: {error}")
 
     def _show(self, view: AnswerView, message: Message) -> None:
         try:
@@ -231,14 +234,13 @@ class AgentPartner:
 
     def _cancel(self, task_id: str | None) -> None:
         """Cancel the task; print a warning if it may still be running."""
-        if task_id is None:
-            with suppress(OSError):
+        with suppress(OSError):
+            if task_id is None:
                 print_stderr("The answer had no task yet, so the agent may still be working.")
-            return
-        try:
-            self._client.cancel_task(task_id, timeout=_CALL_TIMEOUT)
-        except TaskNotCancelableError:
-            pass  # it has ended in the meantime
-        except A2AError as error:
-            with suppress(OSError):
+                return
+            try:
+                self._client.cancel_task(task_id, timeout=_CALL_TIMEOUT)
+            except TaskNotCancelableError:
+                pass  # it has ended in the meantime
+            except A2AError as error:
                 print_stderr(f"The task was not canceled and may still be running: {error}")

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from coreason_client import (
     CAPConnectionError,
+    CAPError,
     CAPRuntimeError,
     PacketStream,
     Position,
@@ -84,14 +85,10 @@ class ServicePartner:
         """Ask, and show the answer; returns and raises as `ask`."""
         received: list[Packet] = []
         try:
-            asks = self._ask(chat_message(text, attached), received, reader)
-            self._can_continue = True
-            return asks
-        except KeyboardInterrupt:
-            # The service keeps a stopped answer, with its question.
-            self._can_continue = self._can_continue or bool(received)
-            raise
+            return self._ask(chat_message(text, attached), received, reader)
         finally:
+            # The service keeps an incomplete answer too, with its question.
+            self._can_continue = self._can_continue or bool(received)
             self.answer = text_of(received)
 
     def _ask(self, message: ChatMessage, received: list[Packet], reader: LineReader | None) -> bool:
@@ -105,6 +102,13 @@ class ServicePartner:
                 raise
             report_error(error)
             asks, end, after = False, error.stream_error, error.position
+        except KeyboardInterrupt:
+            if not received or reader is None or str(received[-1].stream_id) not in service.told:
+                raise
+            asks, (end, after) = False, _end_of(service, session, received[-1])
+            if _next_stream(end) is None:
+                raise
+            reader.typed = ""
         while (stream_id := _next_stream(end)) is not None:
             print_dimmed("The agent did not read your message in time. It answers it now.")
             with service.client.follow_conversation(session, after) as following:
@@ -115,6 +119,7 @@ class ServicePartner:
     def start_over(self) -> None:
         """Start a new conversation, in which nobody else can be."""
         self._session, self._can_continue, self.others = str(uuid4()), False, None
+        self._service.asked = None
 
     def conversation_id(self) -> str:
         """Return the ID of the conversation."""
@@ -152,7 +157,8 @@ def ask(
         return "\n".join(filter(None, [happened, typed]))
 
     presenter = PacketPresenter(output := open_output(as_json=as_json, status=status))
-    request = _request(message, conversation, rewinds=output.can_rewind)
+    request = _request(message, conversation, service.asked, rewinds=output.can_rewind)
+    service.asked = None
     with (
         ThreadPoolExecutor(1) as sending,
         service.client.assist(request, rewinds=output.can_rewind) as packets,
@@ -184,6 +190,16 @@ def explained(url: str) -> Iterator[None]:
         if error.status_code != HTTPStatus.UNAUTHORIZED:
             raise
         raise Failure(f"{str(error).rstrip('.')}. {_KEY_HINT}") from None
+
+
+def _end_of(service: ChatService, session: str, last: Packet) -> tuple[object, Position | None]:
+    """Return the end of an answer that was stopped after a packet, and its position."""
+    end: object = None
+    after: Position | None = Position(stream_id=last.stream_id, seq=last.seq)
+    with suppress(CAPError), service.direct.follow_conversation(session, after) as rest:
+        for packet in packets_of(last.stream_id, rest):
+            end, after = packet.p, rest.position
+    return end, after
 
 
 def _next_stream(end: object) -> UUID | None:
@@ -237,6 +253,7 @@ def show_answer(
         # The rest of the answer is not wanted, so the agent can stop.
         stop()
         raise
+    service.asked = presenter.asks_permission
     return presenter.asks
 
 
@@ -273,14 +290,20 @@ def _id_of(packets: PacketStream) -> UUID | str | None:
     return packets.stream_id or packets.response_headers.get("x-stream-id")
 
 
-def _request(message: ChatMessage, conversation: str, *, rewinds: bool) -> ServiceRequest:
-    """Return the request; with `rewinds` it allows the agent to declare shown text void."""
+def _request(
+    message: ChatMessage, conversation: str, asked: str | None, *, rewinds: bool
+) -> ServiceRequest:
+    """Return the request; with `rewinds` it allows the agent to declare shown text void.
+
+    If the stream `asked` for a permission, it answers no other question.
+    """
     return ServiceRequest(
         context=SessionContext(session_id=conversation, user_id=_USER),
         payload=AgentRequest(
             messages=[message],
             session_id=conversation,
             capabilities=WITH_REWINDS if rewinds else None,
+            metadata={} if asked is None else {"answer": {"question_id": asked}},
         ),
     )
 
@@ -312,11 +335,9 @@ class DeliveryReport:
                 f"{resumed}. The answer cannot be checked, because the service does not return "
                 "the same stream for the same request."
             )
-        result = "nothing lost or duplicated" if self.intact else self._damage()
+        damage = f"{self.lost} lost, {self.duplicated} duplicated, {self.changed} changed"
+        result = "nothing lost or duplicated" if self.intact else damage
         return f"{resumed}, {result}: {self.received} packets received, {self.logged} logged."
-
-    def _damage(self) -> str:
-        return f"{self.lost} lost, {self.duplicated} duplicated, {self.changed} changed"
 
 
 def compare(received: Sequence[Packet], logged: Sequence[Packet]) -> DeliveryReport:

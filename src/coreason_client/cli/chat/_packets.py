@@ -42,9 +42,11 @@ class PacketPresenter:
         self._output = output
         self._cited: dict[str, _Cited] = {}  # by URI, in order of arrival
         self._tools: dict[str, str] = {}  # the name of the tool by the id of its call
-        self._asks_permission = False  # to call a tool
+        self._asks_call = False  # whether a tool may be called
         self.asks = False
         """True if the answer ended with a question."""
+        self.asks_permission: str | None = None
+        """The ID of its stream if it asks whether a tool may be called."""
 
     def __enter__(self) -> Self:
         self._output.__enter__()
@@ -52,7 +54,7 @@ class PacketPresenter:
 
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         self._output.__exit__(exc_type, exc, traceback)
-        if exc_type is None and self.asks and self._asks_permission:
+        if exc_type is None and self.asks_permission:
             self._output.detail("Answer with yes, or with no, because …")
         if exc_type is None and self._cited:
             cited = enumerate(self._cited.values(), 1)
@@ -74,6 +76,7 @@ class PacketPresenter:
             self._show_event(packet.p, packet.seq)
         elif isinstance(packet, ClosePacket):
             self.asks = isinstance(packet.p, dict) and packet.p.get("reason") in _ASKS
+            self.asks_permission = str(packet.stream_id) if self.asks and self._asks_call else None
         elif isinstance(packet, ErrorPacket):
             kind = "error" if packet.is_last else "warning"
             self._output.warning(f"{kind}: {packet.p.code}: {packet.p.message}")
@@ -122,7 +125,7 @@ class PacketPresenter:
         if event.get("type") == "QUESTION":  # its text follows as a DELTA
             self._output.end_text(as_written=True)  # the user may permit what it says
             data = event.get("data")
-            self._asks_permission = isinstance(data, dict) and "call_id" in data
+            self._asks_call = isinstance(data, dict) and "call_id" in data
             return
         if (lines := artifact_lines(event)) is not None:
             self._output.lines(lines)

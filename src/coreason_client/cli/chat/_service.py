@@ -30,11 +30,13 @@ _MAX_CUTS = 100
 _MAX_BODY_BYTES = 2 * MAX_ATTACHED_BYTES  # as base64, and the rest of the request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChatService:
     """The client to ask with, a client that bypasses the proxy, and the proxy if there is one.
 
-    `killer` kills the agent, if that was asked for. `shown` are the streams that were shown.
+    `killer` kills the agent, if that was asked for. `shown` are the streams that were shown, and
+    `told` those whose agent was sent a message. `asked` is the one whose question for a permission
+    was shown last.
     """
 
     client: CAPClient
@@ -43,6 +45,8 @@ class ChatService:
     proxy: ChaosProxy | None = None
     killer: AgentKiller | None = None
     shown: set[str] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
+    asked: str | None = None
 
     def cancel(self, stream_id: UUID | str | None) -> None:
         """Ask the agent to stop; errors are ignored, because the answer is no longer wanted."""
@@ -54,14 +58,15 @@ class ChatService:
     def say(self, stream_id: UUID | str, text: str) -> None:
         """Send a message to the agent that is answering; print it, and why it was not sent."""
         print_dimmed(f"> {text}")
+        self.told.add(str(stream_id))
         try:
             client = self.client if self.proxy is None else self.direct
             client.send(stream_id, text, timeout=_CALL_TIMEOUT)
         except CAPError as error:
             sentence = str(error).split(f"HTTP {error.status_code}: ")[-1]
-            if error.status_code == 404:
-                sentence = "The agent takes no messages while it answers."
-            print_stderr(f"{'Not' if error.status_code else 'Perhaps not'} sent: {sentence}")
+            # The agent may have it if there was no response, or only one of a gateway.
+            lost = (error.status_code or 500) >= 500
+            print_stderr(f"{'Perhaps not' if lost else 'Not'} sent: {sentence}")
 
     def cuts(self) -> int:
         """Return the number of connections that the proxy has cut."""
@@ -160,9 +165,8 @@ def _client(
     url: str, key: str, timeout: float, max_retries: int | None, names: Mapping[str, str]
 ) -> CAPClient:
     try:
-        if max_retries is None:  # the default also survives a restart of the server
-            return CAPClient(url, key, timeout)
-        return CAPClient(url, key, timeout, max_retries)
+        # The default also survives a restart of the server.
+        return CAPClient(url, key, timeout, *([] if max_retries is None else [max_retries]))
     except ArgumentError as error:
         raise usage_error(error, names) from None
 

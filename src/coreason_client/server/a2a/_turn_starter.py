@@ -20,6 +20,7 @@ from coreason_client.a2a.errors import UnsupportedOperationError
 from coreason_manifest.definitions.presentation import StreamOpCode
 from coreason_manifest.definitions.service import ServiceRequest
 
+from ..engine._appender import twice
 from ..engine._conversation import (
     asked_in,
     dump_claim,
@@ -336,7 +337,8 @@ class TurnStarter:
         stream_id, turn_log, order = meta.stream_id, self._turn_log, self._runtime.producers.order
         if self._agent is None and not (order and order.add_unstarted(stream_id, started)):
             # A durable one has its journal, and one that waits for its turn is started later.
-            await self._tasks.start(stream_id, meta.epoch, started)
+            start = self._tasks.start
+            await twice(self._runtime.log, lambda: start(stream_id, meta.epoch, started))
         ended = turn_log.add(stream_id, sent.record, sent.messages)
         producer = self._runtime.producers.start(
             *(request, meta, headers, monotonic(), unit), first_waits=first_waits

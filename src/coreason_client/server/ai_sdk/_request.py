@@ -212,9 +212,15 @@ class PageRequest(StreamRequest):
         return parsed._replace(request=request.model_copy(update={"request_id": note.request_id}))
 
     def other_id(self, found: StreamMeta) -> UUID | None:
-        """Return the next id, if the stream that has this one is not joined."""
+        """Return the next id, if the stream that has this one is not joined.
+
+        Raises:
+            Problem: 409, it was to join the answer to a question, which has just failed.
+        """
         if self._note is None or self._joins(found):
             return None
+        if self.asked.facts.approval is not None:  # what it answers was not looked up
+            raise question_not_open()
         self._note = self._note._replace(number=self._note.number + 1)
         return self._note.request_id
 

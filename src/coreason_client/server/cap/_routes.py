@@ -78,10 +78,9 @@ class Routes:
             # One route, so that a refusal of another method names both. Without HEAD: it would
             # count as a reader and never end.
             ({"GET", "DELETE"}, "/streams/{stream_id}", self.stream),
+            ({"POST"}, "/streams/{stream_id}/messages", self.send),
             ({"GET"}, "/conversations/{conversation_id:path}/events", self.follow),
         ]
-        if self._options.inbox:
-            paths.append(({"POST"}, "/streams/{stream_id}/messages", self.send))
         if self._options.metrics_path is not None:
             paths.append(({"GET", "HEAD"}, self._options.metrics_path, self.metrics))
         return route_table(paths)
@@ -186,6 +185,8 @@ class Routes:
         runtime = await self._runtime()
         stream_id = stream_in_path(request.path_params["stream_id"])
         meta = await owned(runtime, principal, stream_id)
+        if not self._options.inbox:
+            raise Problem(404, "inbox-missing", "The agent takes no messages while it answers.")
         length = self._gate.announced_length(request)
         message = await self._gate.read(request, principal, length, _inbox_message)
         result = await InboxStore(runtime.log, meta).put(message)

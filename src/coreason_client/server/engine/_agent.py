@@ -1,13 +1,12 @@
 """The accepted forms of an agent, a runner for each, and calls of a stream without `await`."""
 
-import asyncio
 import inspect
 import sys
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from types import CodeType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from coreason_manifest.definitions.presentation import (
     PresentationEvent,
@@ -18,16 +17,13 @@ from coreason_manifest.definitions.service import ServiceRequest
 
 from ..._context import set_current_sync_stream
 from ..durable._approvals import ApprovalPending
-from ..errors import LogUnavailable
 from ..stream import AgentStream
 from ..sync_stream import Bridge, SyncAgentStream
 from ._packets import QUESTION_NOT_OPEN
 from ._step_context import in_thread
 from ._steps import JournaledSteps, Steps
 from ._threads import run_in_thread
-
-T = TypeVar("T")
-_LOG_POLL: Final = 1.0  # seconds
+from ._writer import until_it_answers
 
 # Calls of a stream that the agent has not awaited: they write nothing, and Python only warns.
 #
@@ -124,25 +120,11 @@ def is_generator_without_stream(agent: object) -> bool:
     return generator and callable(agent) and not _takes(agent, 2)
 
 
-async def before_it_begins(stream: AgentStream, work: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of work on the log that precedes an agent.
-
-    While the log does not answer, the agent has not begun, so it goes on waiting.
-    """
-    while True:
-        try:
-            return await work()
-        except LogUnavailable:
-            if stream._writer.ending.broken:
-                raise
-            await asyncio.sleep(_LOG_POLL)
-
-
 def answering(runner: Runner) -> Runner:
     """Return an agent that does not start with an answer that comes too late."""
 
     async def run(request: ServiceRequest, stream: AgentStream) -> None:
-        if await before_it_begins(stream, stream._writer.turns.is_late):
+        if await until_it_answers(stream._writer, stream._writer.turns.is_late):
             await stream.fail(QUESTION_NOT_OPEN.code, QUESTION_NOT_OPEN.message)
         else:
             await runner(request, stream)

@@ -22,18 +22,20 @@ result if it has it at once.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 from coreason_manifest.definitions.presentation import StreamOpCode
 
-from ..errors import OutOfSequence
+from ..errors import LogUnavailable, OutOfSequence
 from ..log.base import DurableLog, Notes, StreamLog
 from ..observe._metrics import NOT_METERED, StreamMeter
 from ._limits import pace_of_writers
 from ._packets import Ending
+
+T = TypeVar("T")
 
 FLUSH_EVERY: Final = 0.025
 FLUSH_BYTES: Final = 4096
@@ -334,7 +336,8 @@ class Appender:
             assert isinstance(log, DurableLog)  # noqa: S101 - only durable streams have notes
             notes = Notes(batch.first_note, batch.notes)
             return log.begin_append(stream_id, epoch, first_seq, entries, notes)
-        return self._loop.create_task(log.close(stream_id, epoch, first_seq, entries, outcome))
+        last = (stream_id, epoch, first_seq, entries, outcome)
+        return self._loop.create_task(twice(log, lambda: log.close(*last)))
 
     def _append_done(self, append: "asyncio.Future[Any]") -> None:
         self._running_append = None
@@ -398,3 +401,19 @@ class Appender:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+async def twice(log: StreamLog, call: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of a call that may be repeated: once it is, if the log does not answer.
+
+    A log that is shared has repeated it itself.
+
+    Raises:
+        LogError: the log refuses it, or does not answer.
+    """
+    try:
+        return await call()
+    except LogUnavailable:
+        if log.shared:
+            raise
+        return await call()

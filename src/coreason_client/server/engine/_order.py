@@ -35,7 +35,7 @@ from ..log.base import Conversation, NewStream, StreamLog, StreamMeta
 from ..log.tasks import TaskLog
 from ..observe._spans import StoredHeaders
 from ..stream import AgentStream
-from ._agent import Runner, before_it_begins
+from ._agent import Runner
 from ._conversation import (
     RequestWithHistory,
     UnreadTurn,
@@ -50,6 +50,7 @@ from ._conversation import (
 from ._inbox import InboxStore
 from ._packets import CANCELLED, CONVERSATION_BUSY
 from ._producer import Producer
+from ._writer import until_it_answers
 
 _POLL_SECONDS: Final = 1.0  # a stream that ends in this process is noticed at once
 _FEW, _ALL = 20, 1_000
@@ -97,7 +98,7 @@ class Order:
         """Return an agent that waits until it may run."""
 
         async def run(_: ServiceRequest, stream: AgentStream) -> None:
-            refused = await before_it_begins(stream, lambda: self._wait_for_turn(stream))
+            refused = await until_it_answers(stream._writer, lambda: self._wait_for_turn(stream))
             request = stream._writer.request
             await (stream.fail(*refused) if refused else runner(request, stream))
 

@@ -19,6 +19,7 @@ from ..observe._log_lines import drained, draining
 from ..observe._metrics import Metrics
 from ..observe._spans import Tracing
 from ._agent import Runner
+from ._appender import twice
 from ._conversation import dump_question, waiting_request
 from ._limits import Quotas
 from ._orphans import Orphans, UnwrittenEnd
@@ -286,18 +287,23 @@ async def open_stream(
     Raises:
         LogError: the log refuses the request, or does not answer.
     """
+
+    async def open_and_start() -> None:
+        with suppress(LogError):  # then the stream ends when its lease does
+            opened = await _open(runtime, new)
+            if opened.created:
+                start(opened.meta)
+
     try:
-        return await runtime.log.open(new, runtime.owner)
+        return await _open(runtime, new)
     except asyncio.CancelledError:
-        runtime.background.complete(_open_and_start(runtime, new, start))
+        runtime.background.complete(open_and_start())
         raise
 
 
-async def _open_and_start(
-    runtime: Runtime, new: NewStream, start: Callable[[StreamMeta], object]
-) -> None:
-    with suppress(LogError):  # then the stream ends when its lease does
-        meta = (await runtime.log.open(new, runtime.owner)).meta
-        # Otherwise it is the stream of another request, or another process has claimed it.
-        if meta.stream_id == new.stream_id and meta.epoch == 1 and meta.outcome is None:
-            start(meta)
+async def _open(runtime: Runtime, new: NewStream) -> Opened:
+    log = runtime.log
+    meta = (await twice(log, lambda: log.open(new, runtime.owner))).meta
+    # Otherwise it is the stream of another request, or another process has claimed it.
+    is_new = meta.stream_id == new.stream_id and meta.epoch == 1 and meta.outcome is None
+    return Opened(meta, is_new)

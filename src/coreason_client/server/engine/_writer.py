@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from coreason_manifest.definitions._base import utc_now
@@ -26,10 +26,10 @@ from ...errors import ArgumentError
 from .._off_loop import off_loop
 from ..durable._approvals import APPROVAL
 from ..durable._results import with_limit
-from ..errors import Fenced, LogError, UnknownStream
+from ..errors import Fenced, LogError, LogUnavailable, UnknownStream
 from ..log.base import Conversation, StreamLog, StreamMeta
 from ..observe._metrics import NOT_METERED, StreamMeter
-from ._appender import Appender
+from ._appender import Appender, twice
 from ._conversation import (
     COMPLETE,
     MAX_STATE_BYTES,
@@ -59,6 +59,8 @@ from ._packets import Frames
 
 logger = logging.getLogger("coreason_client.server")
 
+T = TypeVar("T")
+_LOG_POLL: Final = 1.0  # seconds
 _CLOCK_ERROR = 0.2  # seconds between the clocks of two servers of a store, as they are estimated
 _FAILED_TURNS = 20  # that are skipped to find the question
 _MAX_CLAIMS = 1_000
@@ -273,7 +275,7 @@ class StreamWriter:
         # two steps, because a conversation and a stream may be on different machines.
         self.ending.raise_error()
         try:
-            await self.turns.store(self._answer(), error)
+            await twice(self._log, lambda: self.turns.store(self._answer(), error))
         except LogError as failure:
             if error is None:
                 raise
@@ -281,6 +283,23 @@ class StreamWriter:
             logger.warning("the turn of stream %s was not stored: %s", self.stream_id, failure)
         op = StreamOpCode.CLOSE if error is None else StreamOpCode.ERROR
         await self._appender.finish(frame, COMPLETE if error is None else error, op)
+
+
+async def until_it_answers(writer: StreamWriter, work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of work on the log that an agent depends on before it does anything.
+
+    While the log does not answer, it is repeated.
+
+    Raises:
+        LogError: the log refuses it, or the stream cannot be written any more.
+    """
+    while True:
+        try:
+            return await work()
+        except LogUnavailable:
+            if writer.ending.broken or writer.cancelled:
+                raise
+            await asyncio.sleep(_LOG_POLL)
 
 
 def _check_code(error: StreamError) -> None:
@@ -351,11 +370,10 @@ class StreamTurns:
 
         If the log fails twice, it says nothing: readers must get an error in any case.
         """
-        for _ in range(2):
-            with suppress(LogError):
-                unread = await self.seal(epoch)
-                details = {**(error.details or {}), **unread}
-                return error.model_copy(update={"details": details}) if unread else error
+        with suppress(LogError):
+            unread = await twice(self._log, lambda: self.seal(epoch))
+            details = {**(error.details or {}), **unread}
+            return error.model_copy(update={"details": details}) if unread else error
         return error
 
     async def answers_approval(self) -> bool:

@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 from coreason_client.a2a.errors import TaskNotFoundError
 
 from ..._outage import Outage
+from ...engine._appender import twice
 from ...engine._runtime import Runtime
 from ...errors import LogError
 from ...log.deliveries import Delivery
@@ -141,9 +142,12 @@ class PushService(PushHook):
             self._start(delivery)
 
     async def turn_added(self, task_id: UUID) -> None:
-        for delivery in await self._tasks.deliveries.all(task_id):
-            if DeliveryProgress.load(delivery.progress).idle:  # nobody works on it
-                await self._claim(delivery)
+        async def claim() -> None:
+            for delivery in await self._tasks.deliveries.all(task_id):
+                if DeliveryProgress.load(delivery.progress).idle:  # nobody works on it
+                    await self._claim(delivery)
+
+        await twice(self._runtime.log, claim)
 
     # Deliveries.
 

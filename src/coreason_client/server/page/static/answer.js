@@ -1,8 +1,6 @@
 // One answer on the page: takes packets, and draws what they say at the next frames, in slices that
-// leave time for everything else.
-//
-// The parts keep the order of their packets, except that a part never splits a paragraph: it stays
-// below the paragraph that is being written. So text only ever grows at its end.
+// leave time for everything else. The parts keep the order of their packets, except that a part never
+// splits a paragraph: it stays below the one that is being written. So text only grows at its end.
 
 import { Blocks } from "./blocks.js";
 import { clean } from "./clean.js";

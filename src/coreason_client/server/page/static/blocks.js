@@ -3,7 +3,7 @@
 // Complete blocks are drawn once and only the rest is drawn again, so a long answer costs as much for
 // each character as a short one. A block ends at a blank line outside of code that is followed by a
 // line without indentation. Items of a list belong together even with blank lines between them.
-// What is longer than a block may be is divided, so that every block is drawn within one frame.
+// What is too long for a block is divided, so that each is drawn within one frame.
 
 import { closesFence, wholeUpTo } from "./markdown.js";
 

@@ -30,7 +30,7 @@ export function plain(text) {
   return broken(text).map(draw);
 }
 
-/** Make an element show a tree; what has not changed since the last tree keeps its nodes. */
+/** Make an element show a tree; what has not changed keeps its nodes. */
 export function patch(parent, nodes) {
   nodes.forEach((node, index) => {
     const old = parent.childNodes[index];
@@ -104,7 +104,7 @@ const { port1, port2 } = new MessageChannel();
 const paused = [];
 port1.onmessage = () => paused.shift()();
 
-/** Let the browser do what else waits. Unlike a timer, it is as quick in a tab that nobody sees. */
+/** Let the browser do what else waits. Unlike a timer, it is quick in a hidden tab too. */
 function pause() {
   return new Promise((resolve) => {
     paused.push(resolve);
@@ -112,7 +112,7 @@ function pause() {
   });
 }
 
-/** Wait until the browser has drawn; a tab that nobody sees does not draw. */
+/** Wait until the browser has drawn; a hidden tab does not draw. */
 export function nextFrame() {
   if (document.hidden) return pause();
   return new Promise((resolve) => {

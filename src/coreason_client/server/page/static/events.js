@@ -1,5 +1,5 @@
-// The parts of an answer besides its text, each as an element: thoughts, progress, sources, media,
-// errors, tasks and artifacts of A2A, and any other event.
+// The parts of an answer besides its text, as elements: thoughts, progress, sources, media, errors,
+// tasks and artifacts of A2A, and any other event.
 
 import { clean, readableJson, readableSize, safeLink, shortened } from "./clean.js";
 import { element, link, plain } from "./draw.js";
@@ -19,7 +19,7 @@ export function textOf(data) {
   return found ? data[found] : JSON.stringify(data) ?? "";
 }
 
-/** Return an element that folds; `fill` makes the content when it is opened for the first time. */
+/** Return an element that folds; `fill` makes the content when it is first opened. */
 export function folded(className, title, fill) {
   const made = element("details", className, element("summary", "", title));
   made.addEventListener("toggle", () => made.childNodes.length === 1 && made.append(fill()), { once: true });
@@ -60,7 +60,6 @@ export class Thoughts {
 
 const STEPS = { running: "", complete: "Done", failed: "Failed" };
 
-/** The progress of one step. */
 export class Progress {
   constructor(label) {
     this.bar = element("progress");
@@ -88,7 +87,7 @@ export class Progress {
   }
 }
 
-/** A call of a tool: its name and arguments, and how it ended; it folds out. */
+/** A call of a tool, and how it ended; it folds out. */
 export class ToolCall {
   constructor({ name, arguments: given }) {
     this.given = given;
@@ -266,7 +265,7 @@ export function streamError(error) {
   return notice(level, text(error?.code, "error"), text(error?.message), details);
 }
 
-/** A task of A2A: its state, and what the agent says about it. */
+/** A task of A2A and its state. */
 export class Task {
   constructor(id) {
     this.state = element("span", "task-state");
@@ -317,7 +316,7 @@ function summaryOf(data) {
   return text(data.name) || text(data.title) || text(data.message);
 }
 
-/** Return the sum of the usage so far and that of an event, or null if the event does not say it. */
+/** Return the sum of usage and that of an event, or null if the event has none. */
 export function addedUsage(before, { model, prompt_tokens: sent, completion_tokens: written }) {
   if (!Number.isInteger(sent) || !Number.isInteger(written)) return null;
   if (!before) return { model, prompt_tokens: sent, completion_tokens: written };

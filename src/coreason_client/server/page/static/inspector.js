@@ -1,4 +1,4 @@
-// The panel beside the conversation: the figures of an answer, and the details of a mark. And the card.
+// The panel beside the conversation: figures, and details of a mark. And the card.
 
 import { clean, readableSize, safeLink, shortened } from "./clean.js";
 import { element, link } from "./draw.js";
@@ -69,7 +69,7 @@ const list = (value) => (Array.isArray(value) ? value.filter((item) => item && t
 
 /** Fill an element with a card. */
 export function showCard(box, card) {
-  const rows = element("dl", "card-rows");
+  const rows = element("dl", "rows card-rows");
   for (const [name, value] of cardRows(card)) rows.append(element("dt", "", name), element("dd", "", value));
   box.replaceChildren(element("p", "card-about", text(card.description)), rows, folded("event", "The whole card as JSON", () => jsonBlock(card)));
 }

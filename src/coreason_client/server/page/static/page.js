@@ -48,7 +48,7 @@ function setStatus(status) {
   document.body.dataset.status = status;
   $("status").dataset.status = status;
   $("status-text").textContent = STATUS_TEXTS[status] ?? status;
-  const running = Boolean(current?.running);
+  const running = current?.running;
   $("send").disabled = $("stop").disabled = !config;
   $("send").replaceChildren(...(canSay() ? SEND_NOW : [running ? "Stop" : "Send"]));
   $("send").classList.toggle("primary", !running || canSay());
@@ -71,7 +71,8 @@ const ANNOUNCEMENTS = {
   connecting: () => "Asking the agent.",
   open: (turn) => (turn.trace.figures.reconnects ? "Connected again." : "The answer begins."),
   waiting: () => "The connection was lost; reconnecting.",
-  done: (turn) => `The answer is complete: ${turn.answer.text.split(/\s+/).length} words.`,
+  done: ({ answer: { text, asked } }) =>
+    asked >= 0 ? `The agent asks: ${text.slice(asked)}` : `The answer is complete: ${text.split(/\s+/).length} words.`,
   cancelled: () => "The answer was stopped.",
 };
 
@@ -88,7 +89,7 @@ function turnChanged(turn) {
 let announced = 0;
 let announcement = null;
 
-/** Have a text read out: only the last of several, and not more often than one can listen. */
+/** Have a text read out: the last of several, as often as one can listen. */
 function announce(text) {
   const waiting = announcement !== null;
   announcement = text;
@@ -102,7 +103,7 @@ function announce(text) {
 
 let timer = 0;
 
-/** Show a text for a moment, and have it read out. */
+/** Show a text for a moment, and read it out. */
 function tell(text) {
   $("toast").textContent = text;
   $("toast").hidden = false;
@@ -121,7 +122,7 @@ async function copy(text, what) {
   }
 }
 
-// Drawing: at most once for each frame, and with a rest after a frame that took long
+// Drawing: at most once for each frame, with a rest after a long one
 
 let scheduled = false;
 let drawAfter = 0;
@@ -134,7 +135,7 @@ function schedule() {
 
 function frame(now) {
   scheduled = false;
-  const running = Boolean(current?.running);
+  const running = current?.running;
   if (now >= drawAfter || !running) {
     const from = performance.now();
     drawAll(running);
@@ -218,22 +219,32 @@ function decide(approved, reason) {
   const request = client.chatRequest(words, { sessionId: session.id, rewinds: true });
   request.payload.metadata = { answer: { approved, reason, question_id: current.streamId } };
   ask(words, request);
+  $("log").focus(); // the button is gone
 }
 
 let sending = Promise.resolve(); // so that messages arrive in order
+const unsent = new Map(); // ids of messages that may have arrived
 
 function say(text) {
-  const { answer, lastSeq, streamId } = current;
-  const message = { id: newId(), text, after: lastSeq ?? 0 };
+  const { answer, lastSeq } = current;
+  const message = { id: unsent.get(text) ?? newId(), text, after: lastSeq ?? 0 };
+  unsent.delete(text);
   answer.say(message);
+  deliver(current, message);
+}
+
+function deliver({ answer, streamId }, message) {
+  const { id, text } = message;
   sending = sending.then(async () => {
     try {
-      await client.send(streamId, text, { messageId: message.id });
+      await client.send(streamId, text, { messageId: id });
+      message.sent = true;
       announce("Your message was sent to the agent.");
     } catch (error) {
       answer.unsay(message);
       $("question").value = [text, $("question").value].filter(Boolean).join("\n");
-      tell(`Not sent: ${sentenceOf(error)}`);
+      unsent.set(text, id);
+      tell(`${(error.statusCode ?? 500) < 500 ? "Not" : "Perhaps not"} sent: ${sentenceOf(error)}`);
     }
     saveTurns();
   });
@@ -246,6 +257,7 @@ async function follow(kept) {
   turn.replayedTo = kept.lastSeq ?? null;
   turn.before = kept;
   start(turn);
+  for (const message of turn.answer.said) if (!message.sent) deliver(turn, message);
   await turn.read((options) => client.follow(kept.streamId, options));
   if (GONE.includes(turn.error?.statusCode) && kept.text) {
     turn.failure.remove();
@@ -254,7 +266,7 @@ async function follow(kept) {
   } else ended(turn, () => follow(kept));
 }
 
-// What others ask in the conversation of the address. Answers that this tab has read are passed over.
+// What others ask in the conversation. Answers that this tab has read are passed over.
 async function listen() {
   listening = true;
   try {
@@ -289,7 +301,7 @@ function ended(turn, again) {
     removeTurn(turn);
     again();
   });
-  const over = Boolean(turn.error?.streamError) || GONE.includes(turn.error?.statusCode);
+  const over = turn.error?.streamError || GONE.includes(turn.error?.statusCode);
   const button = element("button", "", turn.streamId && !over ? "Continue reading" : "Ask again");
   button.type = "button";
   button.hidden = turn.question === null && over;
@@ -301,7 +313,7 @@ function ended(turn, again) {
     else ask(turn.question, turn.request); // the same request: the agent may have begun to answer it
   });
   turn.failure.append(button);
-  // As the banner promises, also after the client has given up.
+  // As the banner promises.
   if (!navigator.onLine && turn.streamId && !over) {
     addEventListener("online", () => button.isConnected && button.click(), { once: true });
   }
@@ -369,8 +381,8 @@ async function cut() {
 }
 
 async function stop() {
-  const turn = current;
   if (performance.now() - begun < DOUBLE_CLICK) return;
+  const turn = current;
   if (!turn.streamId) return turn.leaving.abort();
   $("send").disabled = $("stop").disabled = true;
   try {
@@ -391,7 +403,7 @@ function exportJson() {
   tell("Exported the conversation.");
 }
 
-// While an answer runs, the button that sends stops it, unless its agent takes messages; Enter does not.
+// While an answer runs, this button stops it, unless its agent takes messages; Enter does not.
 on("send", (event) => {
   if (!current?.running || canSay()) return;
   event.preventDefault();
@@ -544,10 +556,11 @@ function begin() {
   const kept = session.turns;
   const streamId = fragmentStream ?? kept.at(-1)?.streamId;
   fragmentStream = null;
-  const last = kept.find((turn) => turn.streamId && turn.streamId === streamId);
+  const last = kept.find((turn) => (streamId ? turn.streamId === streamId : turn.request));
   for (const turn of kept) if (turn !== last) restore(turn);
   if (session.shared) listen();
   if (streamId) follow(last ?? { question: null, text: "", streamId, lastSeq: null });
+  else if (last) ask(last.question, last.request);
 }
 
 function restore(kept) {

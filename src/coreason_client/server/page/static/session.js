@@ -1,5 +1,5 @@
-// What a tab remembers over a reload: the conversation, the stream that is being read, and the token
-// of `coreason inspect`. A key is kept in memory, and here only if the user asks for it.
+// What a tab remembers over a reload: the conversation, the stream that is read, and the token of
+// `coreason inspect`. A key is kept in memory, and here only if the user asks for it.
 
 const MAX_TURNS = 20;
 const MAX_TEXT = 50_000; // characters kept of an answer
@@ -13,7 +13,7 @@ export class Session {
     this.name = `coreason:${path}`;
     const kept = this.read("conversation") ?? {};
     this.id = typeof kept.id === "string" ? kept.id : newId();
-    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // {question, text, asked, streamId, lastSeq, said}
+    this.turns = Array.isArray(kept.turns) ? kept.turns : []; // as in Turn.kept
     this.key = this.read("key");
     this.token = this.read("token");
   }
@@ -64,7 +64,7 @@ export class Session {
     }
     const stream = fragment.get("stream");
     const id = fragment.get("conversation");
-    this.shared = Boolean(id);
+    this.shared = id;
     if (id && id !== this.id) {
       this.id = id;
       this.turns = [];
@@ -76,18 +76,18 @@ export class Session {
   }
 }
 
-// A second tab: it copies the storage of the first one, and asks it for the key, which is only in
-// memory. The first tab answers only windows that it has opened itself.
+// A second tab copies the storage of the first one, and asks it for the key. The first tab answers
+// only windows that it has opened.
 
 const opened = new Set();
 
-/** Open a tab that reads a stream; return false if the browser does not allow it. */
+/** Open a tab that reads a stream, if the browser allows it; return it. */
 export function openTab(streamId) {
   const url = new URL(location.pathname, location.href);
   url.hash = new URLSearchParams({ stream: streamId });
   const tab = window.open(url);
   if (tab) opened.add(tab);
-  return Boolean(tab);
+  return tab;
 }
 
 /** Ask the tab that has opened this one for the key. */

@@ -1,8 +1,8 @@
 // Draws a trace on a canvas: connections as bands, packets by op and size, and what went wrong.
 //
 // Packets that fall on the same column of pixels are drawn as one, so the cost depends on the width.
-// The list of marks is a listbox with one option, the selected mark: screen readers and the keyboard
-// reach every packet, and the document stays small.
+// The marks are a listbox with one option, the selected one: screen readers and the keyboard reach
+// every packet, and the document stays small.
 
 import { describe, ticks } from "./trace.js";
 
@@ -146,8 +146,8 @@ export class Timeline {
     this.select(this.nearest(x, y));
   }
 
-  // The nearest mark in the row of the click, otherwise the nearest one in any row. Of marks at the
-  // same time it is the last one, which is drawn above the others.
+  // The nearest mark in the row of the click, otherwise in any row. Of marks at the same time it is
+  // the last one, which is drawn above.
   nearest(x, y) {
     let best = null;
     let distance = 2 * REACH;

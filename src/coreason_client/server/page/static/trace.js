@@ -9,7 +9,7 @@ const SPARE = 10_000; // how many are removed at once when there are too many
 /** The events of `onTrace` as marks and bands on a time axis; times are in ms from the start. */
 export class Trace {
   constructor() {
-    this.marks = []; // {kind, at, connection, ...}: packets and everything else that has a moment
+    this.marks = []; // {kind, at, connection, ...}: packets and what else has a moment
     this.bands = []; // {connection, from, to, outcome, status}
     this.removed = 0; // marks that are no longer kept
     this.started = null;

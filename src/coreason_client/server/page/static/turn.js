@@ -52,7 +52,7 @@ export class Turn {
   /** What a reload needs. */
   get kept() {
     const { text, asked } = this.answer.text ? this.answer : this.before;
-    return { question: this.question, text, asked, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo, said: this.answer.said };
+    return { question: this.question, text, asked, streamId: this.streamId, lastSeq: this.lastSeq ?? this.replayedTo, said: this.answer.said, request: this.running && !this.streamId && this.request };
   }
 
   setStatus(status) {
@@ -79,7 +79,7 @@ export class Turn {
     if (event.type === "packet") this.resume();
   }
 
-  // A cut and its resume are one line in the answer; so are several cuts within one paragraph.
+  // A cut and its resume are one line, and so are several cuts within one paragraph.
   lose() {
     if (this.seam?.element.dataset.state === "waiting") return; // an attempt to connect failed
     if (!this.seam || !this.answer.endsWith(this.seam)) {
@@ -94,7 +94,7 @@ export class Turn {
     this.seam.say("resumed", this.trace.figures.gaps ? "resumed" : "resumed, nothing lost");
   }
 
-  // The packets before a reload come again; the first one after them shows where it was.
+  // Packets before a reload come again; the next one shows where it was.
   passReload(seq) {
     if (this.replayedTo === null || this.reloaded || seq <= this.replayedTo) return;
     this.reloaded = true;
