@@ -395,6 +395,27 @@ def nested_graph() -> Any:
     return outer.compile
 
 
+def nested_steps_graph() -> Any:
+    """A graph of three nodes in a node of another one; the second one asks."""
+
+    def say(word: str, *, asks: bool = False) -> Any:
+        def node(_: MessagesState) -> Any:
+            answer = f" {interrupt('Go on?')}" if asks else ""
+            note(word)
+            return {"messages": [AIMessage(word + answer)]}
+
+        return node
+
+    inner = StateGraph(MessagesState)
+    steps = [("one", say("one")), ("two", say("two", asks=True)), ("three", say("three"))]
+    inner.add_sequence(steps)
+    inner.add_edge(START, "one")
+    outer = StateGraph(MessagesState)
+    outer.add_sequence([("inner", inner.compile()), ("close", say("Done."))])
+    outer.add_edge(START, "inner")
+    return outer.compile
+
+
 def shout(asked: Any, answered: AnsweredQuestion) -> Any:
     if asked.response_schema:
         return answered.approved
@@ -482,6 +503,7 @@ GRAPHS: dict[str, Any] = {
     "own": (tools_graph, {}),
     "hidden": (tools_graph, {"nodes": ["another"]}),
     "nested": (nested_graph, {"subgraphs": True}),
+    "nested_steps": (nested_steps_graph, {"subgraphs": True}),
     "fakes": (fake_models_graph, {}),
     "custom": (
         custom_graph,

@@ -507,6 +507,8 @@ def test_a_kill_between_the_tool_and_the_answer(
         ("parallel", ["go|yes", "go|yes|no"], set()),
         ("structured", ["?"], {"model"}),
         ("strict", ["fail|hello"], set()),
+        # LangGraph runs only the nodes of a nested graph again that had not ended.
+        ("nested_steps", ["go", "go|yes"], {"one", "two", "three"}),
     ],
 )
 def test_a_death_at_any_append(

@@ -227,9 +227,18 @@ class _GraphTurn:
                     given, config = None, state.config
                 self.output.pieces = [text for op, text in resumed.packets if op == "DELTA"]
                 self.stream.start_over()
+                await self._write_nested(state)
         start = partial(graph.astream, given, config, stream_mode=_MODES, subgraphs=self.subgraphs)
         self.events = start(durability="sync") if graph.checkpointer else start()
         return None
+
+    async def _write_nested(self, state: Any) -> None:
+        """Write what nodes of nested graphs have written that ended: they are not run again."""
+        for task in (one for one in state.tasks if one.state and self.subgraphs):
+            # The oldest state is the input.
+            for one in reversed([s async for s in self.graph.aget_state_history(task.state)][:-1]):
+                await self._write_nested(one)
+                await self.output.update({node.name: node.result for node in one.tasks}, kept=True)
 
 
 def _problem(graph: Any, durable: bool) -> tuple[str, str] | None:
@@ -289,9 +298,11 @@ class _GraphOutput(TurnOutput):
         """
         value, call_id = interrupt.value, None
         if actions := _actions(value):
-            calls = [id_ for id_, call in self._calls.items() if call.items() <= actions[0].items()]
-            if len(actions) == 1:
-                call_id = actions[0].get("tool_call_id") or (calls[-1] if calls else None)
+            ids = [
+                None,
+                *(id_ for id_, c in self._calls.items() if c.items() <= actions[0].items()),
+            ]
+            call_id = (actions[0].get("tool_call_id") or ids[-1]) if len(actions) == 1 else None
             lines = (one.get("description") or f"May I call {one['name']}?" for one in actions)
             value = PARAGRAPH.join(lines)
         elif isinstance(value, dict):
@@ -299,12 +310,14 @@ class _GraphOutput(TurnOutput):
         state = {"thread": thread, "interrupt": interrupt.id, "ended": [*self._known - self._saved]}
         return as_text(value), call_id, state
 
-    async def update(self, data: dict[str, Any]) -> None:
-        """Write the tool calls, results and usage of nodes that have ended."""
+    async def update(self, data: dict[str, Any], *, kept: bool = False) -> None:
+        """Write the tool calls, results and usage of nodes that have ended.
+
+        If LangGraph has `kept` them, and does not run the nodes again, write their text too.
+        """
         for node, made in data.items():  # and the interrupts, which have no messages
             found = [one for one in self._messages_in(made) if one.id not in self._known]
-            # Those of a node that was not run again.
-            for message in found if data.get("__metadata__", {}).get("cached") else ():
+            for message in found if kept or data.get("__metadata__", {}).get("cached") else ():
                 await self.message(message, node)
             await self.reasoning.flush()
             if (used := self._used) is not None:
@@ -338,9 +351,8 @@ class _GraphOutput(TurnOutput):
             self._used = self.kinds.ai.add_usage(self._used, message.usage_metadata)
         if self._nodes is not None and node not in self._nodes:
             return
-        for block in message.content_blocks:
-            if block["type"] == "reasoning":
-                await self.reasoning.add(block.get("reasoning") or "")
+        thoughts = [one for one in message.content_blocks if one["type"] == "reasoning"]
+        await self.reasoning.add("".join(one.get("reasoning") or "" for one in thoughts))
         if message.text and message.id not in self._shown - {None}:
             self._shown.add(message.id)
             self.begin()

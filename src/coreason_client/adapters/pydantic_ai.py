@@ -75,10 +75,8 @@ def as_agent(
     @refusing
     async def agent(request: ServiceRequest, stream: AgentStream) -> None:
         run = make_run(stream, TurnOutput(stream, thoughts=thoughts))
-        if (answered := await run.output.answered()) is not None:
-            given = await run.answers(answered)
-        else:
-            given = await run.conversation(history_turns)
+        answered = await run.output.answered()
+        given = await (run.answers(answered) if answered else run.conversation(history_turns))
         if given is not None:
             given["deps"] = deps(request, stream) if callable(deps) else deps
             given["capabilities"] = [*run_options.get("capabilities", ()), *run.capabilities()]
@@ -153,9 +151,7 @@ class _Run:
 
         Of a durable agent, those of the model come a second time: `write_answer` wrote them.
         """
-        if not self.stream.durable:
-            events = self._written(events)
-        async for event in events:
+        async for event in events if self.stream.durable else self._written(events):
             self.output.has_text |= self.streams_text and bool(_piece(event, "text"))
             if event.event_kind in ("function_tool_call", "function_tool_result"):
                 await self._show(event.part)
