@@ -298,10 +298,7 @@ class _GraphOutput(TurnOutput):
         """
         value, call_id = interrupt.value, None
         if actions := _actions(value):
-            ids = [
-                None,
-                *(id_ for id_, c in self._calls.items() if c.items() <= actions[0].items()),
-            ]
+            ids = [None, *(i for i, c in self._calls.items() if c.items() <= actions[0].items())]
             call_id = (actions[0].get("tool_call_id") or ids[-1]) if len(actions) == 1 else None
             lines = (one.get("description") or f"May I call {one['name']}?" for one in actions)
             value = PARAGRAPH.join(lines)
