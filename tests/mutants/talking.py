@@ -512,8 +512,8 @@ MUTANTS = (
     ),
     Mutant(
         "an error of the log ends a message that waits",
-        f"{_ENGINE}/_agent.py",
-        "if stream._writer.ending.broken:",
+        f"{_ENGINE}/_writer.py",
+        "if writer.ending.broken or writer.cancelled:",
         "if True:",
         (_BUSY,),
     ),
@@ -548,8 +548,8 @@ MUTANTS = (
     Mutant(
         "unread messages are lost if the log refuses the seal",
         f"{_ENGINE}/_writer.py",
-        "for _ in range(2):",
-        "for _ in range(1):",
+        "unread = await twice(self._log, lambda: self.seal(epoch))",
+        "unread = await self.seal(epoch)",
         (_UNREAD,),
     ),
     Mutant(
