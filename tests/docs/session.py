@@ -32,6 +32,7 @@ from .terminal import PYTEST_OPTIONS, Terminal
 __all__ = ["PageError", "Session"]
 
 _PATIENCE = 10.0  # for what a server prints after it has started
+_TESTS = 100.0  # a whole contract of a log, with hundreds of waits for a disk that may be slow
 _MAIN = re.compile(r"^(?:async )?def main\(", re.MULTILINE)
 _JS_NAMES = (
     "const output = {append: (text) => process.stdout.write(text)};"
@@ -134,7 +135,7 @@ class Session:
         if files:
             self._located(
                 self._unused[files[0]],
-                lambda _: self._terminal.run(f"python -m pytest -q {' '.join(files)}"),
+                lambda _: self._terminal.run(f"python -m pytest -q {' '.join(files)}", _TESTS),
             )
 
     def _forget_modules(self) -> None:

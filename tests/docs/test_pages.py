@@ -18,6 +18,6 @@ PAGES = sorted(
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.timeout(120)  # a page may start several servers, on a busy machine
+@pytest.mark.timeout(180)  # a page may start several servers, on a busy machine
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path, services: Services) -> None:
     Session(ROOT / page, tmp_path, services.known, services.model).run()
