@@ -185,7 +185,8 @@ class _GraphTurn:
                 await write_item(self.stream, _item(data))
                 self.output.has_text |= isinstance(data, str)
             elif mode == "updates":
-                await self.output.update(data)
+                # With this mark, the node had ended in an earlier run.
+                await self.output.update(data, kept=data.get("__metadata__", {}).get("cached"))
                 await self.stream.checkpoint(None)  # so the log has it all
                 asks |= not namespace and "__interrupt__" in data
             elif not namespace and data["metadata"]["source"] == "loop":
@@ -307,14 +308,14 @@ class _GraphOutput(TurnOutput):
         state = {"thread": thread, "interrupt": interrupt.id, "ended": [*self._known - self._saved]}
         return as_text(value), call_id, state
 
-    async def update(self, data: dict[str, Any], *, kept: bool = False) -> None:
+    async def update(self, data: dict[str, Any], *, kept: bool) -> None:
         """Write the tool calls, results and usage of nodes that have ended.
 
         If LangGraph has `kept` them, and does not run the nodes again, write their text too.
         """
         for node, made in data.items():  # and the interrupts, which have no messages
             found = [one for one in self._messages_in(made) if one.id not in self._known]
-            for message in found if kept or data.get("__metadata__", {}).get("cached") else ():
+            for message in found if kept else ():
                 await self.message(message, node)
             await self.reasoning.flush()
             if (used := self._used) is not None:
@@ -348,8 +349,10 @@ class _GraphOutput(TurnOutput):
             self._used = self.kinds.ai.add_usage(self._used, message.usage_metadata)
         if self._nodes is not None and node not in self._nodes:
             return
-        thoughts = [one for one in message.content_blocks if one["type"] == "reasoning"]
-        await self.reasoning.add("".join(one.get("reasoning") or "" for one in thoughts))
+        # LangChain makes the blocks each time, which is slow, and most pieces are only text.
+        may_reason = not isinstance(message.content, str) or message.additional_kwargs
+        blocks = message.content_blocks if may_reason else ()
+        await self.reasoning.add("".join(one.get("reasoning") or "" for one in blocks))
         if message.text and message.id not in self._shown - {None}:
             self._shown.add(message.id)
             self.begin()

@@ -79,7 +79,10 @@ def as_agent(
         given = await (run.answers(answered) if answered else run.conversation(history_turns))
         if given is not None:
             given["deps"] = deps(request, stream) if callable(deps) else deps
-            given["capabilities"] = [*run_options.get("capabilities", ()), *run.capabilities()]
+            known = _import("capabilities")
+            added = [known.ReinjectSystemPrompt(), known.ProcessEventStream(run.process)]
+            added += [_durability()(run)] if stream.durable else []
+            given["capabilities"] = [*run_options.get("capabilities", ()), *added]
             systems = system_prompts(request.payload.messages or ())
             asked = {"instructions": PARAGRAPH.join(systems)} if systems else {}
             options = {**run_options, **asked, **given, "run_id": str(stream.stream_id)}
@@ -140,13 +143,7 @@ class _Run:
         results = tools.DeferredToolResults(approvals=approvals)
         return {"message_history": history, "deferred_tool_results": results}
 
-    def capabilities(self) -> list[Any]:
-        """Return what is added to the agent for this run."""
-        known = _import("capabilities")
-        added = [known.ReinjectSystemPrompt(), known.ProcessEventStream(self._process)]
-        return [*added, _durability()(self)] if self.stream.durable else added
-
-    async def _process(self, context: Any, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def process(self, context: Any, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Write the events of a request to the model, or of tools.
 
         Of a durable agent, those of the model come a second time: `write_answer` wrote them.
