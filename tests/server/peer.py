@@ -157,6 +157,13 @@ class Gate:
         assert self.reached.wait(LIMIT)
 
 
+class Gates(dict[str, Gate]):
+    """Gates by name; the test and the server's thread may both be the first to ask for one."""
+
+    def __missing__(self, name: str) -> Gate:
+        return self.setdefault(name, Gate())  # atomic, unlike a defaultdict
+
+
 def _release(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import httpx2
 
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 
-from ..peer import LIMIT, Gate
+from ..peer import LIMIT, Gates
 from .model import events_of, frames_of
 
 KEY: Final = "ann-key"
@@ -123,7 +122,7 @@ class Agent:
     def __init__(self) -> None:
         self.runs: list[str] = []
         self.requests: list[ServiceRequest] = []
-        self.gates: defaultdict[str, Gate] = defaultdict(Gate)
+        self.gates = Gates()
         """The answer to a question may wait for its gate."""
         self.ended = threading.Event()
         """Set when an answer has ended."""

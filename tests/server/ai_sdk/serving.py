@@ -13,7 +13,7 @@ import httpx2
 
 from coreason_client.server import AgentApp, AgentStream, ServiceRequest, running
 
-from ..peer import LIMIT, Gate
+from ..peer import LIMIT, Gates
 
 KEY: Final = "ann-key"
 OTHER_KEY: Final = "bob-key"
@@ -169,7 +169,7 @@ class Agent:
     def __init__(self) -> None:
         self.runs: list[str] = []
         self.approvals: list[Any] = []
-        self.gates: defaultdict[str, Gate] = defaultdict(Gate)
+        self.gates = Gates()
         """Some answers wait for the one that has the name of their question."""
         self.failures: defaultdict[str, int] = defaultdict(int)
 
