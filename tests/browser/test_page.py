@@ -382,7 +382,7 @@ def test_a_cut_is_healed(serve: Serve, new_tabs: Callable[..., Tabs]) -> None:
     site.gate.set()
     wait_for(page, "done")
     assert words(page) == ALL
-    assert int(page.get_by_test_id("reconnects").inner_text()) > 2
+    expect(page.get_by_test_id("reconnects")).to_have_text(re.compile("^([3-9]|[1-9][0-9])$"))
     expect(seam).to_have_text(re.compile(r"^Connection lost \d+ times, .* resumed, nothing lost$"))
     story = page.get_by_test_id("story")
     expect(story).to_contain_text(f"Connection lost after packet {PIECES // 2}")

@@ -262,6 +262,28 @@ def test_a_message_that_was_not_read_is_answered_next(
     expect(page.get_by_test_id("answer")).to_have_count(2)
 
 
+PRESS_AT_ONCE = """() => new MutationObserver((_, observer) => {
+    const button = document.querySelector(".approval button");
+    if (!button) return;
+    observer.disconnect();
+    document.body.dataset.pressed = document.body.dataset.status;
+    button.click();
+    button.click();
+}).observe(document.body, { childList: true, subtree: true })"""
+
+
+@pytest.mark.proves("PAGE-approve")
+def test_a_button_that_is_pressed_before_the_answer_has_ended_counts_once(
+    serve: Serve, tabs: Tabs
+) -> None:
+    page = tabs.open(serve(ALL).url)
+    page.evaluate(PRESS_AT_ONCE)
+    ask(page, "delete")
+    expect(page.get_by_test_id("answer").last).to_contain_text("approved: True, reason: .")
+    expect(page.get_by_test_id("question")).to_have_text(["delete", "yes"])
+    assert page.evaluate("document.body.dataset.pressed") == "open"
+
+
 @pytest.mark.proves("PAGE-approve")
 def test_a_call_is_approved_or_denied_with_buttons(serve: Serve, tabs: Tabs) -> None:
     page = tabs.open(serve(ALL).url)

@@ -213,11 +213,13 @@ async function ask(question, request = null) {
   ended(turn, () => ask(question, turn.request));
 }
 
-function decide(approved, reason) {
-  if (current?.running) return;
+async function decide(approved, reason) {
+  const turn = current;
+  await turn.reading; // its last packet comes before its end
+  if (turn !== current) return;
   const words = approved ? "yes" : ["no", reason].filter(Boolean).join(", ");
   const request = client.chatRequest(words, { sessionId: session.id, rewinds: true });
-  request.payload.metadata = { answer: { approved, reason, question_id: current.streamId } };
+  request.payload.metadata = { answer: { approved, reason, question_id: turn.streamId } };
   ask(words, request);
   $("log").focus(); // the button is gone
 }
