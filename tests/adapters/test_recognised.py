@@ -85,7 +85,7 @@ def test_other_objects_are_not(other: object) -> None:
 
 
 def test_a_graph_must_be_compiled() -> None:
-    with pytest.raises(TypeError, match=r"must be compiled: pass graph\.compile\(\)"):
+    with pytest.raises(TypeError, match=r"compile the StateGraph: pass graph\.compile\(\)"):
         AgentApp(new("langgraph.graph.state", "StateGraph"))
 
 
@@ -142,6 +142,6 @@ def test_the_command_says_what_it_recognised(
 
 @pytest.mark.usefixtures("module")
 def test_the_command_gives_the_advice_too() -> None:
-    with pytest.raises(Failure, match="must be compiled") as caught:
+    with pytest.raises(Failure, match="compile the StateGraph") as caught:
         ServeConfig(ServeOptions(agents=["my_agents:graph"])).app()
     assert caught.value.code is ExitCode.USAGE

@@ -30,13 +30,12 @@ class Recognised(NamedTuple):
     words: str
 
 
-_UNCOMPILED = "a StateGraph of LangGraph must be compiled: pass graph.compile()"
 # By the package and the name of a class, which may be a base class of the user's own one: the
 # adapter for its objects and what they are, or None and why they cannot be served.
 _FRAMEWORKS = {
     ("pydantic_ai", "AbstractAgent"): Recognised("pydantic_ai", "an agent of pydantic-ai"),
     ("langgraph", "Pregel"): Recognised("langgraph", "a graph of LangGraph"),
-    ("langgraph", "StateGraph"): Recognised(None, _UNCOMPILED),
+    ("langgraph", "StateGraph"): Recognised(None, "compile the StateGraph: pass graph.compile()"),
     ("agents", "Agent"): Recognised("openai_agents", "an agent of the OpenAI Agents SDK"),
 }
 

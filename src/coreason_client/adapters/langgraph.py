@@ -37,7 +37,6 @@ from . import AgentFunction, imported, logger, named
 __all__ = ["as_agent"]
 
 _MODES: Final = ["messages", "updates", "custom", "checkpoints"]
-_CANNOT_ASK = "The graph asks, and nobody can answer: compile it with a checkpointer."
 _NO_TEXT = "The graph has ended without text: readers get that of messages, see docs/langgraph.md."
 _INTERRUPTED = "This call was interrupted. It may or may not have taken effect."
 
@@ -142,6 +141,11 @@ class _GraphTurn:
         finally:
             if self.events is not None:
                 await self.events.aclose()
+            if saver and goes_on:
+                # After a cancel LangGraph writes once more, and does not wait for it. If the saver
+                # is closed meanwhile, SQLite's file may stay locked. A read comes after the write.
+                with suppress(Exception):
+                    await self.graph.aget_state(self.config)
         if not (asked or self.output.has_text):
             logger.warning(_NO_TEXT, extra={"event": "graph_without_text"})
         if asked:
@@ -194,7 +198,7 @@ class _GraphTurn:
                 if data["next"] and position != self.position:
                     return position, True, None, self.output.has_text
         if asks and not self.graph.checkpointer:
-            await self.stream.fail("checkpointer_missing", _CANNOT_ASK)
+            await self.stream.fail("checkpointer_missing", "To ask, a graph needs a checkpointer.")
         elif asks:
             # Of nodes that ran at the same time, the first one of the graph asks.
             [first, *_] = (await self.graph.aget_state(self.config)).interrupts

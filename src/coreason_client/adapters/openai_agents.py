@@ -222,11 +222,10 @@ class _SDKRun:
         async def step(*given: Any) -> Any:
             return await self._invoke(tool, partial(invoke, *given[-2:]), given[-2].tool_call_id)
 
-        if is_function:
-            return _copy(tool, on_invoke_tool=step)
-        # The SDK asks an object of its own class whether a call needs an approval.
-        made = _copy(invoke)
-        made.__class__ = type("Step", (type(invoke),), {"__call__": step})
+        made: Any = step if is_function else _copy(invoke)
+        if not is_function:
+            # The SDK asks an object of its own class whether a call needs an approval.
+            made.__class__ = type("Step", (type(invoke),), {"__call__": step})
         return _copy(tool, on_invoke_tool=made)
 
     def _model_events(self, model: Any, *given: Any, **options: Any) -> AsyncIterator[Any]:
